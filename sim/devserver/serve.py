@@ -7,7 +7,6 @@ import contextlib
 import gc
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +15,7 @@ from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.devserver.sandboxes.admin_access import AdminAccess
-from leyden.devserver.sandboxes.factory import READABLE_ENTRIES, SandboxDefaults, SandboxFactory
+from leyden.devserver.sandboxes.factory import READABLE_ENTRIES, SandboxDefaults, SandboxFactory, load_search
 from leyden.devserver.sandboxes.routing import ID_PREFIX
 from leyden.devserver.sandboxes.server_control import SandboxSettings
 from leyden.devserver.startup.addresses import (
@@ -154,9 +153,8 @@ def open_server(
     for world, saved, seed in stored:
         note_opening(world, saved, options, now_ms, addresses.public_url, seed)
     opened = folders.describe(worlds, [world for world, _, _ in stored])
-    if any(world.engine is not None for world in worlds.values()):
-        # The first payment needs it. Its import takes a quarter of a second, in which nobody would be answered.
-        import_module("scipy.sparse.csgraph")
+    for world in worlds.values():
+        load_search(world)
     app = MultiTenantApp(
         worlds,
         key_refusal=lambda key: (

@@ -24,6 +24,7 @@ from leyden.server.contract.load import load_contract
 from leyden.server.store.store import Store
 from leyden.server.store.tables.table_data import TableData
 from leyden.server.store.tinydb.table import IndexedTable
+from leyden.server.system import work_slices
 from leyden.server.system.work_slices import MAX_STEPS, Turns, WorkSlices
 from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
@@ -307,6 +308,32 @@ def test_the_event_loop_gets_control_during_an_advance(url: str) -> None:
         assert served.rounds - before >= 600 // MAX_STEPS
 
     in_loop(scenario)
+
+
+@pytest.mark.parametrize("move", [{"by": "1h"}, {"to": "2030-01-01T01:00:00Z"}, {"until": "idle"}])
+def test_the_event_loop_gets_control_during_an_advance_with_one_event_at_each_instant(move: dict[str, str]) -> None:
+    async def scenario(served: ServedInLoop) -> None:
+        for number in range(5 * MAX_STEPS):
+            await served.create(expiresIn=60 + number, callbackUrl=None)
+        before = served.rounds
+        moved = await served.ask("POST", "/sandbox/v1/clock/advance", move)
+        assert moved["count"] == 5 * MAX_STEPS
+        assert served.rounds - before >= 5
+
+    in_loop(scenario)
+
+
+def test_the_event_loop_gets_control_while_others_pay_over_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The background traffic of a network is one event at each instant, too, and each is a search for a route."""
+    monkeypatch.setattr(work_slices, "LIMIT_S", 0)
+
+    async def scenario(served: ServedInLoop) -> None:
+        before = served.rounds
+        moved = await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+        assert moved["count"] > 100
+        assert served.rounds - before >= moved["count"]
+
+    in_loop(scenario, network="star:12,background=200")
 
 
 def test_a_request_during_an_advance_sees_the_instant_that_it_has_reached() -> None:

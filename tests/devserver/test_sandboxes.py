@@ -9,6 +9,7 @@ import json
 import queue
 import re
 import stat
+import sys
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable
@@ -19,6 +20,7 @@ import pytest
 
 from leyden.devserver.sandboxes import operations
 from leyden.devserver.sandboxes.admin_access import AdminAccess
+from leyden.devserver.sandboxes.factory import SandboxFactory
 from leyden.devserver.startup.addresses import admin_token
 from leyden.server.errors import Unauthorized
 from leyden.world.world import World
@@ -636,3 +638,21 @@ def test_of_an_id_that_may_have_been_removed_the_refusal_says_so() -> None:
         assert gone.body["detail"].endswith("; --keep has removed some that ended")
 
     in_server(scenario, keep=1)
+
+
+def test_other_requests_are_answered_while_a_sandbox_with_a_network_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, create = list[threading.Thread](), SandboxFactory.create
+
+    def recorded(factory: SandboxFactory, *given: Any, **named: Any) -> World:
+        threads.append(threading.current_thread())
+        return create(factory, *given, **named)
+
+    async def scenario(server: Hosted) -> None:
+        monkeypatch.setattr(SandboxFactory, "create", recorded)
+        networks = ["direct", "star:12"]
+        created = [await server.create(seed=5, network=network) for network in networks]
+        assert [one["network"] for one in created] == networks
+        assert [one is threading.main_thread() for one in threads] == [True, False]
+        assert "scipy.sparse.csgraph" in sys.modules  # what the first payment needs
+
+    in_server(scenario)

@@ -188,7 +188,7 @@ def _summary(operations: NetworkOperations, node: int) -> dict[str, Any]:
         "shop": node == operations.payments.shop,
         "outbound": str(operations.outbound_msat(node)),
         "inbound": str(operations.inbound_msat(node)),
-        "channels": sum(not row["closed"] for row in operations.channels(node)),
+        "channels": len(operations.engine.open_edges(node)),
     }
 
 

@@ -65,11 +65,15 @@ class SandboxOperations:
         self._loop_time_s = loop_time_s
 
     @handles(raises=(SemanticConflict, Conflict))
-    def create_sandbox(self, call: Request) -> dict[str, Any]:
+    async def create_sandbox(self, call: Request) -> dict[str, Any]:
         """A new sandbox with its own API key."""
         order = {name: value for name, value in call.body.items() if value is not None}
         start_ms = requested_start(order.get("start"), self._now_ms())
-        return self.add(order, lambda key, url: self._factory.create(order, api_key=key, start_ms=start_ms, url=url))
+
+        def make(key: str, url: str) -> World:
+            return self._factory.create(order, api_key=key, start_ms=start_ms, url=url)
+
+        return await self.add_built_apart(order, make) if self._factory.is_slow(order) else self._add(order, make)
 
     @handles(needs=("query.limit",))
     def list_sandboxes(self, call: Request) -> Page:
@@ -110,9 +114,7 @@ class SandboxOperations:
         self._host.remove_sandbox(sandbox, f"{described(sandbox)} was deleted")
         return shown
 
-    # Used by the copies
-
-    def add(self, order: Mapping[str, Any], make: Callable[[str, str], World]) -> dict[str, Any]:
+    def _add(self, order: Mapping[str, Any], make: Callable[[str, str], World]) -> dict[str, Any]:
         """Serve the world that `make(key, url)` returns, with the name and the time to live of the order. Returns the
         resource with its secrets."""
         self._check_room()
@@ -122,16 +124,22 @@ class SandboxOperations:
             world = make(key, url)
         return self._serve(world, order, sandbox_id, key, url, ttl_s)
 
+    # Used by the copies
+
     async def add_built_apart(
-        self, order: Mapping[str, Any], make: Callable[[str, str], World], complete: Callable[[World], None]
+        self,
+        order: Mapping[str, Any],
+        make: Callable[[str, str], World],
+        complete: Callable[[World], None] | None = None,
     ) -> dict[str, Any]:
-        """As `add`, for a large world: `make` is called in a thread, and `complete(world)` before it is served."""
+        """As `_add`, for a large world: `make` is called in a thread, and `complete(world)` before it is served."""
         self._check_room()
         ttl_s = _ttl_s(order)
         sandbox_id, key, url = self._new_access()
         with _refusals():
             world = await run_in_thread(lambda: make(key, url))
-            complete(world)
+            if complete is not None:
+                complete(world)
         self._check_room()  # another request may have made one meanwhile
         return self._serve(world, order, sandbox_id, key, url, ttl_s)
 

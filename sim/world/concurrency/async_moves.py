@@ -131,6 +131,7 @@ async def _advance(
                 await _pause(world, slices)
             elif due is not None and not ended and (answered or due <= now):
                 await _run_due(world, clock, due, slices, ran.add)
+                await _pause(world, slices)  # the slice may have ended with the last event of the instant
                 answered = False
             else:
                 await _wait_for_responses(world, clock, waits)

@@ -500,7 +500,9 @@ def test_empty_lines_before_a_head_are_part_of_its_time(dial: Dial, monkeypatch:
     assert started.count(0.3) == 1
 
 
-@pytest.mark.parametrize(("files_left", "connections"), [(240, 160), (92, 13), (1024, 944), (1 << 20, 2048), (20, 2), (0, 2)])
+@pytest.mark.parametrize(
+    ("files_left", "connections"), [(240, 160), (92, 13), (1024, 944), (1 << 20, 2048), (20, 2), (0, 2)]
+)
 def test_the_number_of_connections_leaves_files_for_the_rest(files_left: int, connections: int) -> None:
     assert max_connections(files_left) == connections
 
@@ -543,7 +545,7 @@ def test_silent_connections_shut_nobody_out_of_a_server_of_many_projects(project
             stack.enter_context(closing(dial_url(url)))
         for number in (0, projects - 1):
             key = b"apikey: key-%d\r\nconnection: close\r\n" % number
-            assert answer(lambda: dial_url(url), GET + key + b"\r\n")[0] == 200  # noqa: B023 (called at once)
+            assert answer(lambda: dial_url(url), GET + key + b"\r\n")[0] == 200
 
 
 def test_more_projects_than_the_process_may_open_files_are_refused_with_the_mend(tmp_path: Path) -> None:
