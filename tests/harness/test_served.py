@@ -134,10 +134,15 @@ def test_a_target_with_other_options_is_rejected() -> None:
         target = ServedLeyden(client.url)
         with pytest.raises(TargetError, match="--overlay"):
             target.begin(1, 1_893_456_000_000, ())
+        target.end()
         with pytest.raises(TargetError, match="--rate 0"):
             target.begin(1, 1_893_456_000_000, ("strict",))
     with pytest.raises(TargetError, match="does not respond"):
         target.begin(1, 1_893_456_000_000, ("strict",))
+    with served_leyden(*FROZEN, "--network", "star:12,ideal") as client:
+        target = ServedLeyden(client.url)
+        with pytest.raises(TargetError, match="serve it without --network"):
+            target.begin(1, 1_893_456_000_000, ())
 
 
 def test_a_served_leyden_is_tested_with_its_own_overlays() -> None:

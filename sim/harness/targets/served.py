@@ -170,7 +170,7 @@ class ServedLeyden(HttpTarget):
 
     def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
         """Reset the sandbox. Raises `TargetError`, before the reset, if this is no served Leyden, or its document, its
-        keys, its overlays or its clock are not as required."""
+        keys, its overlays, its clock or its payments are not as required."""
         self._check_document()
         self.check_keys()
         headers = [("apikey", self.keys[PROJECT]), ("Content-Type", "application/json")]
@@ -183,6 +183,11 @@ class ServedLeyden(HttpTarget):
             )
         if state["rate"]:
             raise TargetError(f"the clock of {self.name} is not paused: use `leyden serve --rate 0`")
+        if state["network"]:
+            raise TargetError(
+                f"payments to {self.name} go over a simulated network, so they take time and may find no route: these"
+                " runs need direct payments, so serve it without --network"
+            )
         body = f'{{"seed":{seed},"start":"{iso(start_ms)}"}}'.encode()
         self.base_url = self._state("POST", "/sandbox/v1/reset", headers, body)["publicUrl"]
 
