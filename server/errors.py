@@ -16,11 +16,21 @@ from leyden.server.printable import printable
 # The process, or the system, has as many files and connections open as it may.
 TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 OPEN_MORE_FILES = "raise the number of files that a process may open, for example with `ulimit -n`"
+NO_FILE_LEFT = "the server has as many files and connections open as it may: repeat the request later"
 _MOST, _END = 1_000, 250  # characters of an error's text, and of its end, which says what to do
 
 
 def _one_line(text: str) -> str:
     return printable(text if len(text) <= _MOST else f"{text[: _MOST - _END]} ... {text[-_END:]}")
+
+
+def is_out_of_files(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, means that no further file or connection can be opened."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in TOO_MANY_FILES:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class LeydenError(Exception):

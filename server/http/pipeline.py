@@ -26,6 +26,7 @@ from leyden.server.errors import (
     Problem,
     ServiceReplaced,
     StorageUnavailable,
+    is_out_of_files,
 )
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.ignored_fields import HEADER, IGNORED, IgnoredFields, header_value, journal_facts
@@ -40,9 +41,8 @@ log = logging.getLogger("leyden")
 
 PROBLEM = "application/problem+json"
 
-# A key of the scope: more facts about the request for the event journal.
+# Keys of the scope: more facts about the request for the event journal, the body as far as it was read, the headers.
 JOURNAL_FACTS = "leyden.journal_facts"
-# Other keys: the body as far as it was read, and the headers by name.
 BODY, HEADERS = "leyden.body", "leyden.headers"
 WORK_TURN = "leyden.work_turn"  # what is awaited before a long page is read, and before a part of a long body is sent
 LONG_PAGE = 200  # rows
@@ -164,6 +164,8 @@ class PathEndpoint:
                 log.error("%s failed on %s: %s", operation.operation_id, request_id, _with_fields(problem))
             return await self._respond_problem(bound, problem, request_id, scope, send)
         except Exception as error:
+            if is_out_of_files(error):  # no defect: the server responds
+                raise
             log.exception("%s failed on %s", operation.operation_id, request_id)
             defect = InternalError(f"{operation.operation_id} failed: a defect of Leyden, {type(error).__name__}")
             return await self._respond_problem(bound, defect, request_id, scope, send)

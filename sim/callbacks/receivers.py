@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Unpack, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import orjson
 
@@ -54,6 +54,13 @@ TIMER = "receiver_answer"
 Responded = Callable[[CallbackRequest, CallbackResponse], None]
 
 _DEFAULT = stored_reply(200)
+
+
+class NamedReceiver(NamedTuple):
+    """A receiver in their list."""
+
+    doc_id: int
+    name: str
 
 
 class Receivers:
@@ -103,11 +110,20 @@ class Receivers:
         return self.receiver(name)
 
     def __iter__(self) -> Iterator[Receiver]:
-        return (self.receiver(row["id"]) for row in list(self._states))
+        return (self.receiver(one.name) for one in self._named())
 
-    def page(self, after: int | None, limit: int) -> list[Any]:
-        """At most `limit` rows of receivers after the document id `after`, the oldest first."""
-        return self._states.page_up(after=after, limit=limit)
+    def page(self, after: int | None, limit: int) -> list[NamedReceiver]:
+        """At most `limit` receivers after the document id `after`, the oldest first. No row is read."""
+        return [one for one in self._named() if after is None or one.doc_id > after][:limit]
+
+    def is_known(self, name: str) -> bool:
+        """Whether the receiver has a script or has got a request."""
+        return self._states.row(_name(name)) is not None
+
+    def _named(self) -> list[NamedReceiver]:
+        # Rows with long scripts take a while to read.
+        rows = [NamedReceiver(doc_id, name) for name, doc_id in self._states.ids_by_value("id")]
+        return sorted(rows)
 
     def receiver(
         self, name: str, *, answers: Sequence[ReplySpec] | None = None, always: ReplySpec | None = None

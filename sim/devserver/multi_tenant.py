@@ -21,10 +21,10 @@ from leyden.devserver.sandboxes.operations import ttl_text
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
 from leyden.devserver.sandboxes.routing import below_url, needs_key, route
 from leyden.devserver.sandboxes.server_control import FORK_PATH, SandboxSettings, ServerControl
-from leyden.devserver.server_responses import LINK_ENDED, respond_lnurl_error
+from leyden.devserver.server_responses import LINK_ENDED, failure, respond_lnurl_error
 from leyden.errors import ClosedError
 from leyden.server.app import PublicPage
-from leyden.server.errors import ContractError, InternalError, NotFound, SemanticConflict, StorageUnavailable
+from leyden.server.errors import ContractError, NotFound, SemanticConflict, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.limits.request_budget import RequestBudget
 from leyden.server.http.pipeline import WORK_TURN, send_problem
@@ -246,11 +246,9 @@ class MultiTenantApp:
                 self._loop = asyncio.get_running_loop()
         try:
             await self._respond(scope, receive, send)
-        except ContractError as error:  # the server's document is compiled on its first use
-            if str(error) not in self._contract_errors:
-                self._contract_errors.add(str(error))
-                log.error("requests to the sandboxes of the server get 500: %s", error)
-            await send_problem(send, InternalError(str(error)), self._first.service.pipeline.next_request_id())
+        except (ContractError, OSError) as error:  # the server's document is compiled on its first use
+            problem = failure(error, self._contract_errors)
+            await send_problem(send, problem, self._first.service.pipeline.next_request_id())
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         registry, control = self._registry, self._server_control

@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from leyden import Sandbox
+from leyden.callbacks.receivers import Receivers
 from leyden.callbacks.transport import TransportRouter
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
@@ -502,6 +503,38 @@ def test_a_page_of_deliveries_with_bodies_is_read_in_slices(monkeypatch: pytest.
         await asyncio.sleep(0)
         await served.ask("POST", "/sandbox/v1/reset")
         assert (await reading)["data"] == [], "the page is of the run that a reset began meanwhile"
+
+    in_loop(scenario)
+
+
+def test_the_inboxes_are_read_in_slices_and_one_of_them_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script of an inbox may have a thousand answers."""
+    monkeypatch.setattr(work_slices, "LIMIT_S", 0)
+
+    async def scenario(served: ServedInLoop) -> None:
+        names = [f"box-{number}" for number in range(20)]
+        for name in names:
+            await served.ask("PUT", f"/sandbox/v1/inboxes/{name}/script", {"answers": [500] * 30})
+        receivers, state = served.world.receivers, Receivers.state
+        read = list[str]()
+        monkeypatch.setattr(Receivers, "state", lambda one, name: read.append(name) or state(one, name))
+        assert (await served.ask("GET", "/sandbox/v1/inboxes/BOX-3.localhost"))["name"] == "box-3"
+        missing = await served.ask("GET", "/sandbox/v1/inboxes/box", status=404)
+        assert "did you mean one of box-0, box-1, box-10" in missing["detail"]
+        assert {*read} == {"box-3"}
+        before = served.rounds
+        first = await served.ask("GET", "/sandbox/v1/inboxes?limit=15")
+        assert served.rounds - before >= 15
+        second = await served.ask("GET", f"/sandbox/v1/inboxes?limit=15&after={first['next']}")
+        assert [one["name"] for one in (*first["data"], *second["data"])] == names
+        assert second["next"] is None
+
+        # A reset meanwhile: the inboxes are those of the new run.
+        listing = asyncio.create_task(served.ask("GET", "/sandbox/v1/inboxes"))
+        await asyncio.sleep(0)
+        await served.ask("POST", "/sandbox/v1/reset")
+        assert served.world.receivers is not receivers
+        assert (await listing)["data"] == []
 
     in_loop(scenario)
 

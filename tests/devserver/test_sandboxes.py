@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import gc
 import json
+import os
 import queue
 import re
 import stat
@@ -22,7 +24,8 @@ from leyden.devserver.sandboxes import operations
 from leyden.devserver.sandboxes.admin_access import AdminAccess
 from leyden.devserver.sandboxes.factory import SandboxFactory
 from leyden.devserver.startup.addresses import admin_token
-from leyden.server.errors import Unauthorized
+from leyden.server.errors import ContractError, Unauthorized
+from leyden.server.http.request_parsing import RequestParser
 from leyden.world.world import World
 from tests.support.hosted import Hosted, in_server
 from tests.support.served import Client, listening_receiver, served_leyden, started_server
@@ -654,5 +657,42 @@ def test_other_requests_are_answered_while_a_sandbox_with_a_network_is_made(monk
         assert [one["network"] for one in created] == networks
         assert [one is threading.main_thread() for one in threads] == [True, False]
         assert "scipy.sparse.csgraph" in sys.modules  # what the first payment needs
+
+    in_server(scenario)
+
+
+def test_requests_for_which_no_file_can_be_opened_get_503(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A module is imported on its first use, for example, while many connections are open."""
+
+    def fail(*given: Any, **named: Any) -> Any:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), "/somewhere")
+
+    def fail_to_read(*given: Any, **named: Any) -> Any:
+        try:
+            fail()
+        except OSError as error:
+            raise ContractError("cannot read this spec (Too many open files)") from error
+
+    def stop(*given: Any, **named: Any) -> Any:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    async def scenario(server: Hosted) -> None:
+        for holder, name, method, path, body in (
+            (SandboxFactory, "create", "POST", BOXES, {}),
+            (RequestParser, "parse_request", "GET", "/v0/charges", None),
+            (type(server.app), "_respond_from", "GET", "/v0/charges", None),
+        ):
+            for failure in (fail, fail_to_read):
+                with monkeypatch.context() as patched:
+                    patched.setattr(holder, name, failure)
+                    answer = await server.ask(method, path, body, key="leyden" if body is None else None)
+                assert (answer.status, answer.body["code"]) == (503, "server_busy")
+        assert caplog.records == []
+        with monkeypatch.context() as patched:
+            patched.setattr(type(server.app), "_respond_from", stop)
+            with pytest.raises(PermissionError):
+                await server.ask("GET", "/v0/charges", key="leyden")
 
     in_server(scenario)

@@ -134,7 +134,6 @@ def test_a_target_with_other_options_is_rejected() -> None:
         target = ServedLeyden(client.url)
         with pytest.raises(TargetError, match="--overlay"):
             target.begin(1, 1_893_456_000_000, ())
-        target.end()
         with pytest.raises(TargetError, match="--rate 0"):
             target.begin(1, 1_893_456_000_000, ("strict",))
     with pytest.raises(TargetError, match="does not respond"):
@@ -143,6 +142,7 @@ def test_a_target_with_other_options_is_rejected() -> None:
         target = ServedLeyden(client.url)
         with pytest.raises(TargetError, match="serve it without --network"):
             target.begin(1, 1_893_456_000_000, ())
+        target.end()
 
 
 def test_a_served_leyden_is_tested_with_its_own_overlays() -> None:

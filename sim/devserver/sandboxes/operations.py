@@ -12,7 +12,7 @@ from leyden.devserver.sandboxes.factory import SandboxFactory
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
 from leyden.devserver.sandboxes.routing import URL_PREFIX
 from leyden.server.contract.bind import handles
-from leyden.server.errors import Conflict, LeydenError, NotFound, Problem, SemanticConflict
+from leyden.server.errors import Conflict, LeydenError, NotFound, Problem, SemanticConflict, is_out_of_files
 from leyden.server.http.request import Request
 from leyden.server.system.work_threads import run_in_thread
 from leyden.server.timestamps import parse_duration, to_iso
@@ -222,6 +222,8 @@ def _refusals() -> Iterator[None]:
     except Problem:
         raise
     except (LeydenError, ValueError) as error:
+        if is_out_of_files(error):
+            raise
         raise SemanticConflict(str(error)) from None
 
 

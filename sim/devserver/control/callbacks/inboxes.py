@@ -35,23 +35,31 @@ class InboxControl:
     # Inboxes
 
     @handles(needs=("query.limit",), recorded=False)
-    def list_inboxes(self, call: Request) -> Page:
-        """One page with summaries of the inboxes, in the order of creation."""
-        receivers = self._world.receivers
-        return page(call, "inbox", receivers.page, lambda row: self._summary(receivers.receiver(row["id"])))
+    async def list_inboxes(self, call: Request) -> Page:
+        """One page with summaries of the inboxes, in the order of creation. Other requests are answered meanwhile."""
+        receivers, slices = self._world.receivers, self._world.slices()
+        found = page(call, "inbox", receivers.page, lambda one: receivers.receiver(one.name))
+        shown, found["data"] = found["data"], []
+        for receiver in shown:
+            found["data"].append(self._summary(receiver))
+            if slices.is_over():
+                await slices.pause()
+                if self._world.receivers is not receivers:
+                    return await self.list_inboxes(call)  # a reset: these inboxes are of the former run
+        return found
 
     @handles(raises=(NotFound,), needs=("path.name", "query.after", "query.limit"), recorded=False)
     def get_inbox(self, call: Request) -> dict[str, Any]:
         """One inbox, its script and the requests that it received."""
         _check_name(call.path["name"])
-        receiver = self._find(call.path["name"])
-        if receiver is None:
-            name, known = call.path["name"].lower(), [receiver.name for receiver in self._world.receivers]
+        receivers = self._world.receivers
+        if not receivers.is_known(call.path["name"]):
+            name, known = call.path["name"].lower(), [receiver.name for receiver in receivers]
             longer = sorted(one for one in known if one.startswith(name))[:_NAMED]
             near = closest(name, known) if len(longer) < 2 else f"one of {', '.join(longer)}"
             mend = "" if near is None else f"; did you mean {near}?"
             raise NotFound(f"{_NO_INBOX}{mend}")
-        return self._inbox(receiver, call.query["after"], call.query["limit"])
+        return self._inbox(receivers.receiver(call.path["name"]), call.query["after"], call.query["limit"])
 
     @handles(raises=(NotFound, SemanticConflict), needs=("path.name", "body.rules", "body.answers", "body.always"))
     def script_inbox(self, call: Request) -> dict[str, Any]:
@@ -110,10 +118,6 @@ class InboxControl:
                 for number, got in receiver.inbox.after(after, limit)
             ],
         }
-
-    def _find(self, name: str) -> Receiver | None:
-        name = self._world.receivers.receiver(name).name
-        return next((receiver for receiver in self._world.receivers if receiver.name == name), None)
 
     # Faults
 
