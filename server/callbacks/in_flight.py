@@ -30,7 +30,9 @@ class InFlight:
         self._in_commit = False
 
     def enqueue(self, delivery_id: str) -> None:
-        """Add a delivery at the end of the queue: it is due."""
+        """Add a delivery at the end of the queue, unless it is the first one: it is due."""
+        if self.queue and self.queue[0] == delivery_id:
+            return
         self.queue.append(delivery_id)
         self._record(self.queue.pop)
 

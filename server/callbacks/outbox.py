@@ -48,6 +48,7 @@ from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
 TIMER = "callback"
+_SENT_AT_ONCE = 10  # of a queue, in one event: about ten milliseconds of work
 _INDEXES = ("resource_id", "endpoint_id", "status", "event")
 
 
@@ -197,7 +198,8 @@ class Outbox:
 
     @property
     def in_flight(self) -> InFlight:
-        """The deliveries whose attempt has no response yet, and the endpoints that answered 410, to be read."""
+        """The deliveries whose attempt has no response yet, and the endpoints that answered 410, to be read: the state
+        that is in neither the store nor the clock."""
         return self._in_flight
 
     # Events from the clock and the transport
@@ -293,16 +295,6 @@ class Outbox:
         """The commit was rolled back, like the rows and the timers."""
         self._in_flight.rollback()
 
-    # Snapshots
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state that is in neither the store nor the clock, as plain data independent of later changes."""
-        return self._in_flight.snapshot()
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over the state that `snapshot` returned."""
-        self._in_flight.restore(state)
-
     # Sending
 
     def _rows_of(self, resource_id: str) -> list[DeliveryRow]:
@@ -324,10 +316,14 @@ class Outbox:
         # A response may arrive while this loop sends; the loop that is already running then continues.
         if self._sending:
             return
-        in_flight = self._in_flight
+        in_flight, left = self._in_flight, _SENT_AT_ONCE
         self._sending = True
         try:
             while in_flight.queue and len(in_flight.attempts) < self._worker_slots:
+                if left == 0:  # another event of this instant goes on: receivers that answer at once take no slot
+                    self._clock.call_at(self._clock.now(), CALLBACK, TIMER, in_flight.queue[0])
+                    return
+                left -= 1
                 row = self._rows.row(in_flight.queue[0])
                 # A timer may be obsolete: its commit was rolled back, or a response arrived meanwhile.
                 if row is None or row["status"] != PENDING or is_in_flight(row):

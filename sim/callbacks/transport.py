@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import count
 from types import MappingProxyType
@@ -36,8 +36,12 @@ class ExternalTransport(CallbackTransport, Protocol):
         """Close every connection."""
 
 
-# Responses that are recorded in one slice of work, about ten milliseconds.
-RECORDED_AT_ONCE = 100
+IsOver = Callable[[], bool]
+
+
+def _never() -> bool:
+    return False
+
 
 # The cause may be the receiver itself, and the server cannot know who moves time or copies the sandbox.
 _NOT_SENT = (*NO_LOOKUP, *NO_CONNECTION)  # the receiver got nothing, so it cannot have asked for anything
@@ -124,7 +128,8 @@ class TransportRouter:
     transaction. `lock` is held meanwhile. `observe(request, response, time_s)` is called when a response is recorded;
     `time_s` is the time that the network's receivers have then. What cannot be recorded because the disk is full waits
     for `flush_responses`. `timeout_ms` replaces the timeout of a request to the network.
-    `note_of(url)` is the note of an attempt that is blocked because there is no network.
+    `note_of(url)` is the note of an attempt that is blocked because there is no network. `slice_end()` begins a slice
+    of work and returns its `is_over`, for the responses that are recorded as they arrive; the rest of them waits.
     """
 
     def __init__(
@@ -136,6 +141,7 @@ class TransportRouter:
         observe: Observe | None = None,
         timeout_ms: int | None = None,
         note_of: Callable[[str], str] = closed_note,
+        slice_end: Callable[[], IsOver] = lambda: _never,
     ) -> None:
         self.receivers = receivers
         self._exclusive = exclusive
@@ -143,6 +149,7 @@ class TransportRouter:
         self._observe = observe
         self._timeout_ms = timeout_ms
         self._note_of = note_of
+        self._slice_end = slice_end
         self._response_time_s: int | None = None  # while a response is recorded
         self._to_send: list[tuple[CallbackRequest, Responded]] = []
         self._pending: list[Pending] = []
@@ -244,40 +251,41 @@ class TransportRouter:
         """Whether responses wait to be recorded."""
         return bool(self._pending)
 
-    def flush_responses(self, most: int | None = None) -> None:
-        """Record the responses that wait, at most so many (None: all).
+    def flush_responses(self, is_over: IsOver = _never) -> None:
+        """Record the responses that wait, until `is_over()`, which is called after each; the rest goes on waiting.
 
-        Raises `StorageUnavailable` if they cannot be recorded: then they go on waiting. Any other exception is raised,
-        too, after the responses of its group were recorded one by one: the one that fails by itself is dropped, and
-        the others are not lost with it.
+        Raises `StorageUnavailable` if they cannot be recorded: then all of them go on waiting. Any other exception is
+        raised, too, after the responses of its group were recorded one by one: the one that fails by itself is dropped,
+        and the others are not lost with it.
         """
-        left = len(self._pending) if most is None else min(most, len(self._pending))
-        group_size, defect = left, None
-        while self._pending and (left > 0 or most is None):
-            group = self._pending[:group_size]
-            del self._pending[:group_size]
-            left -= len(group)
+        defect, ended = None, False
+        while self._pending and not ended:
+            group = self._pending[: None if defect is None else 1]
+            del self._pending[: len(group)]
+            times_s = list[int]()
             try:
-                times_s = self._record(group)
+                ended = self._record(group, times_s, is_over)
             except StorageUnavailable:
                 self._pending[:0] = group
                 raise
             except Exception as error:
-                if len(group) == 1:
+                if len(times_s) == 1:
+                    self._pending[:0] = group[1:]
                     raise
                 self._pending[:0] = group  # all of them were rolled back
-                left += len(group)
-                group_size, defect = 1, error
+                defect = error
             else:
-                for (post, response, _), time_s in zip(group, times_s, strict=True):
+                self._pending[:0] = group[len(times_s) :]
+                for (post, response, _), time_s in zip(group, times_s, strict=False):
                     if self._observe is not None:
                         self._observe(post, response, time_s)
-        if defect is not None:
+        if defect is not None and not self._pending:
             raise defect  # none of them fails alone
 
-    def _record(self, group: list[Pending]) -> list[int]:
-        """Record responses in one transaction; the time of the receivers at each."""
-        times_s = []
+    def _record(self, group: Sequence[Pending], times_s: list[int], is_over: IsOver) -> bool:
+        """Record responses in one transaction, until `is_over()`; whether it was. `times_s` gets the time of the
+        receivers at each."""
+        ended = False
         try:
             with self._exclusive():
                 for post, response, responded in group:
@@ -285,9 +293,11 @@ class TransportRouter:
                     times_s.append(self._response_time_s)
                     responded(post, response)
                     self._response_time_s = None
+                    if ended := is_over():
+                        break
         finally:
             self._response_time_s = None
-        return times_s
+        return ended
 
     @contextmanager
     def responses_in_order(self) -> Iterator[Callable[[], None]]:
@@ -378,4 +388,4 @@ class TransportRouter:
         if self._held:
             return
         with suppress(StorageUnavailable):
-            self.flush_responses()
+            self.flush_responses(self._slice_end())

@@ -35,6 +35,7 @@ from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.directory_checks import MEND
 from leyden.world.persistence.world_state import WorldState
+from leyden.world.ports import Slices
 from leyden.world.removal.removed_rows import RemovedHeader, RemovedRows
 from leyden.world.removal.retention import Retention
 from leyden.world.time.clock import VirtualClock
@@ -65,10 +66,10 @@ class Environment(NamedTuple):
     `catch_up(clock)` runs what is due on a live clock before a transaction, or a part of it. `recording` is entered
     around the recording of responses from the network, and `observe` is called for each. `control_handlers()` makes the
     handlers of the control plane; None: there is none. `run_apart(work)` runs work that does not use the world's state,
-    while other requests are answered. `wait_durable` is awaited before a response leaves. `name_taken` says whether the
-    user part of a lightning address is in use below the URL. `report_ignored` is called with the text about each
-    ignored field once, and returns what is shown of it. `note_of(url)` says why nothing is sent there without an
-    external transport.
+    while other requests are answered, and `slices()` divides work that does. `wait_durable` is awaited before a
+    response leaves. `name_taken` says whether the user part of a lightning address is in use below the URL.
+    `report_ignored` is called with the text about each ignored field once, and returns what is shown of it.
+    `note_of(url)` says why nothing is sent there without an external transport.
     """
 
     store: Store
@@ -85,6 +86,7 @@ class Environment(NamedTuple):
     wait_durable: Callable[[], Awaitable[None]] | None
     control_handlers: Callable[[], Iterable[object]] | None
     run_apart: Callable[[Callable[[], Any]], Awaitable[Any]]
+    slices: Callable[[], Slices]
 
 
 class Components(NamedTuple):
@@ -326,6 +328,7 @@ def _service(
         environment.observe,
         config.callback_timeout_ms,
         environment.note_of,
+        lambda: environment.slices().is_over,
     )
     faults = Faults(contract, store, clock, journal, streams.stream("faults"), transport, exclusive=exclusive)
     ids = streams.stream("ids")

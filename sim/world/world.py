@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from leyden.arguments import refuse_copy
-from leyden.callbacks.transport import RECORDED_AT_ONCE, ExternalTransport
+from leyden.callbacks.transport import ExternalTransport
 from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import closed_note
 from leyden.server.gc_pause import gc_paused
@@ -90,6 +90,7 @@ class World(ThreadMoves):
             wait_durable=wait_durable,
             control_handlers=None if control_handlers is None else lambda: control_handlers(self),
             run_apart=self.run_apart,
+            slices=self.slices,
         )
         with gc_paused(), errors_of_directory(store):  # a timer and a callback for every open row: all of them stay
             upgrade(store)
@@ -264,7 +265,7 @@ class World(ThreadMoves):
         elif not self.running_moves:
             clock.run_slice(clock.reached(), slices.is_over)
         if not self.running_moves:
-            self.transport.flush_responses(None if isinstance(slices, Undivided) else RECORDED_AT_ONCE)
+            self.transport.flush_responses(slices.is_over)
 
     def real_seconds_until_due(self) -> float | None:
         """Real seconds until a live clock's next event; None when it is frozen or nothing is scheduled."""

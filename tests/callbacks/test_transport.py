@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import count
 from typing import Any
 
 import pytest
@@ -75,6 +76,27 @@ def test_responses_that_arrive_together_are_recorded_in_one_transaction() -> Non
     fixture.transport.answer(4)
     assert fixture.transactions == [[3, 0, 1], [4]]
     assert not fixture.router.has_pending_responses
+
+
+def test_responses_beyond_a_slice_of_work_wait_for_the_next() -> None:
+    fixture, steps = RouterFixture(), count(1)
+    fixture.router._slice_end = lambda: lambda: next(steps) % 2 == 0
+    fixture.transport.answer(3, 0, 1)
+    assert (fixture.transactions, fixture.router.has_pending_responses) == ([[3, 0]], True)
+    fixture.router.flush_responses(lambda: True)  # a slice that is over records one
+    fixture.transport.answer(4)
+    assert (fixture.transactions, fixture.router.has_pending_responses) == ([[3, 0], [1], [4]], False)
+
+
+def test_a_defect_does_not_stop_the_responses_of_later_slices() -> None:
+    fixture = RouterFixture()
+    fixture.router._slice_end = lambda: lambda: True
+    fixture.failing, fixture.error = {3}, RuntimeError("a defect")
+    with pytest.raises(RuntimeError, match="a defect"):
+        fixture.transport.answer(3, 0, 1)
+    for recorded in ([0], [0, 1]):
+        fixture.router.flush_responses(lambda: True)
+        assert fixture.committed == recorded
 
 
 def test_only_a_receiver_that_got_a_request_may_have_caused_the_wait() -> None:

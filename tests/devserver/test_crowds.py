@@ -22,6 +22,7 @@ from leyden.devserver.request_log.resources import RequestRows
 from leyden.devserver.request_log.stream import request_events
 from leyden.server.contract.bind import bind
 from leyden.server.contract.load import load_contract
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.store.tables.table_data import TableData
 from leyden.server.store.tinydb.table import IndexedTable
@@ -37,6 +38,7 @@ from leyden.world.snapshots.frozen_state import FrozenState
 from leyden.world.snapshots.snapshots import dump_world
 from leyden.world.world import World
 from tests.support.gate import Gate
+from tests.support.hosted import Hosted, in_server
 from tests.support.prompt_network import PromptNetwork
 
 HOOK = "http://shop.localhost/hook"
@@ -671,15 +673,14 @@ def test_responses_that_come_between_two_slices_change_no_order(monkeypatch: pyt
 @pytest.mark.parametrize("rate", [0, 1])
 def test_the_responses_of_one_instant_are_recorded_in_slices(rate: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that arrive while the events of the instant run wait together, and other requests come between them."""
-    for module in ("world", "concurrency.async_moves"):
-        monkeypatch.setattr(f"leyden.world.{module}.RECORDED_AT_ONCE", 4)
-    monkeypatch.setattr("leyden.server.system.work_slices.MAX_STEPS", 1)
+    monkeypatch.setattr("leyden.server.system.work_slices.MAX_STEPS", 4)
     recorded, real = list[int](), RealClock()
     record = TransportRouter._record
 
-    def counted(transport: TransportRouter, group: list[Any]) -> list[int]:
-        recorded.append(len(group))
-        return record(transport, group)
+    def counted(transport: TransportRouter, group: Any, times_s: list[int], is_over: Callable[[], bool]) -> bool:
+        ended = record(transport, group, times_s, is_over)
+        recorded.append(len(times_s))
+        return ended
 
     monkeypatch.setattr(TransportRouter, "_record", counted)
 
@@ -704,6 +705,61 @@ def test_the_responses_of_one_instant_are_recorded_in_slices(rate: int, monkeypa
     assert max(recorded) <= 4
     assert sum(recorded) >= 40
     assert not served.world.transport.has_pending_responses
+
+
+@pytest.mark.parametrize("rate", [0, 1])
+def test_responses_that_arrive_together_are_recorded_in_slices(rate: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody moves time: the receivers have answered while the server was busy. Those of the configured sandbox and
+    those of a created one."""
+    monkeypatch.setattr("leyden.server.system.work_slices.MAX_STEPS", 4)
+    recorded, record = list[int](), TransportRouter._record
+
+    def counted(transport: TransportRouter, group: Any, times_s: list[int], is_over: Callable[[], bool]) -> bool:
+        ended = record(transport, group, times_s, is_over)
+        recorded.append(len(times_s))
+        return ended
+
+    async def scenario(server: Hosted) -> None:
+        box = await server.create(seed=5, rate=rate)
+        body = {"amount": "1000", "description": "tea"}
+        for world, key in ((server.first, "leyden"), (server.world(box), box["apiKey"])):
+            network = HeldNetwork()
+            world.connect_network(network)
+            if world.clock.rate != rate:
+                world.move(lambda clock: clock.set_rate(rate))
+            for number in range(8):
+                named = {**body, "callbackUrl": f"http://receiver-{number}.example/hook"}
+                charge = (await server.ok("POST", "/v0/charges", named, key=key))["data"]
+                await server.ok("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]}, key=key)
+            async with asyncio.timeout(20):
+                while len(network.held) < 8:  # so many may be in flight
+                    await asyncio.sleep(0.01)
+                monkeypatch.setattr(TransportRouter, "_record", counted)
+                network.release()
+                assert world.transport.has_pending_responses
+                while world.transport.has_pending_responses:
+                    await asyncio.sleep(0.01)
+            assert sum(recorded) == 8
+            assert max(recorded) <= 4
+            recorded.clear()
+
+    in_server(scenario)
+
+
+class HeldNetwork(PromptNetwork):
+    """A network whose receivers answer all at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[tuple[CallbackRequest, Callable[[CallbackRequest, CallbackResponse], None]]] = []
+
+    def post(self, request: CallbackRequest, responded: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
+        self.held.append((request, responded))
+
+    def release(self) -> None:
+        with self._around():
+            for request, responded in self.held:
+                responded(request, CallbackResponse(status=200))
 
 
 def test_a_request_during_a_snapshot_does_not_wait_for_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,9 +64,11 @@ class EventRunner:
 
     def responded(self, world: World) -> None:
         """A response from the network was recorded outside of a request: it may have scheduled something. What it made
-        due on a paused clock runs now, and not after the next request, which may be a read."""
+        due on a paused clock runs now, and not after the next request, which may be a read. Responses that came with it
+        may wait to be recorded."""
         wait_s = world.wait_after_request()
-        if not world.clock.rate and not world.transport.moves and wait_s == 0:
+        is_due = world.transport.has_pending_responses or (not world.clock.rate and wait_s == 0)
+        if is_due and not world.transport.moves:
             self._answered.add(world)
             self._changed.set()
         now_s, sandbox = asyncio.get_running_loop().time(), self._registry.of_world(world)

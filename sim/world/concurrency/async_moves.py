@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 
-from leyden.callbacks.transport import RECORDED_AT_ONCE
 from leyden.world.ports import Slices
 from leyden.world.time.clock import LAST_MS, VirtualClock
 from leyden.world.time.refused_moves import with_reached_instant
@@ -81,7 +80,7 @@ async def catch_up(world: World) -> None:
     arrived = True
     while arrived:
         slices, transport = world.slices(), world.transport
-        while not _record_some(world):
+        while not _record_some(world, slices):
             await _pause(world, slices)
         with world.lock:
             clock = world.clock
@@ -117,7 +116,7 @@ async def _advance(
             with world.lock:
                 if transport.has_pending_responses and world.network_log is not None:
                     world.network_log.waits()
-                is_recorded = _record_some(world)
+                is_recorded = _record_some(world, slices)
                 world.check_same_run(clock, ran.count)
                 due = clock.next_due()
                 ended = due is None or due > until_ms or (until_idle and clock.is_idle())
@@ -138,10 +137,10 @@ async def _advance(
                 answered = True
 
 
-def _record_some(world: World) -> bool:
-    """Record some of the responses that wait; whether none is left."""
+def _record_some(world: World, slices: Slices) -> bool:
+    """Record the responses that wait, until the slice is over; whether none is left."""
     with world.lock:
-        world.transport.flush_responses(RECORDED_AT_ONCE)
+        world.transport.flush_responses(slices.is_over)
         return not world.transport.has_pending_responses
 
 

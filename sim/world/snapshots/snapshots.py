@@ -291,7 +291,7 @@ def _state(world: World, clock: Mapping[str, Any]) -> dict[str, Any]:
         "clock": clock,
         "reseeds": list(world.streams.reseeds),
         "streams": world.streams.snapshot(),
-        "outbox": world.service.outbox.snapshot(),
+        "outbox": world.service.outbox.in_flight.snapshot(),
         "requests": world.service.pipeline.request_count,
     }
 
@@ -302,7 +302,7 @@ def _restore_state(world: World, state: Mapping[str, Any]) -> None:
         world.streams.reseed(reseed)
     world.streams.restore(state["streams"])
     world.clock.restore(state["clock"])
-    world.service.outbox.restore(state["outbox"])
+    world.service.outbox.in_flight.restore(state["outbox"])
     world.service.pipeline.request_count = state["requests"]
 
 

@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
-from leyden.callbacks.receivers import Receivers
+from leyden.callbacks.receivers import Receivers, Responded
 from leyden.callbacks.replies import TIMEOUT, Reply
 from leyden.rng import RandomStreams
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import callback_body, delivery_resource, retry_after_ms
 from leyden.server.callbacks.retry_after import retry_after_note
 from leyden.server.errors import StorageUnavailable, StoreError
-from leyden.server.ports import CallbackResponse
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.time.clock import VirtualClock
@@ -549,6 +549,39 @@ def test_after_an_exhausted_delivery_the_next_one_is_sent() -> None:
     assert [fixture.row(place=place)["status"] for place in (0, 1)] == ["exhausted", "pending"]
     assert fixture.row(place=1)["attempts"]
     assert AttemptLog(fixture.row(place=1)).attempts()[0].at == AttemptLog(fixture.row(place=0)).attempts()[-1].ended_at
+
+
+def test_one_event_sends_few_of_a_long_queue() -> None:
+    """Receivers that answer at once take no slot, so a response could send thousands in one piece."""
+
+    class HalfManual(ManualTransport):
+        def post(self, post: CallbackRequest, responded: Responded) -> None:
+            if "prompt" in post.url:
+                sent.append(orjson.loads(post.body)["id"])
+                responded(post, CallbackResponse(status=200))
+            else:
+                super().post(post, responded)
+
+        def receiver_time_s(self, url: str) -> int:
+            return self.real_time_s
+
+    sent, transport = list[str](), HalfManual()
+    fixture = OutboxFixture(transport=transport)
+    for number in range(8):
+        fixture.enqueue(resource=f"slow{number}")
+    for number in range(35):
+        fixture.enqueue(resource=f"c{number}", url="http://prompt.example/hook")
+    fixture.pass_time("1m")
+    assert (sent, len(transport.requests)) == ([], 8)
+    now, counts = fixture.clock.now(), list[int]()
+    transport.answer(3, status=200)
+    counts.append(len(sent))
+    while fixture.clock.next_due() == now:
+        counts.append(len(fixture.clock.run_events(1)) and len(sent))
+    assert counts == [10, 20, 30, 35]
+    assert sent == [f"c{number}" for number in range(35)]
+    assert fixture.clock.now() == now
+    assert [row["status"] for row in fixture.outbox.deliveries()].count("delivered") == 36
 
 
 def test_the_rule_limits_the_attempts_in_flight_and_the_others_follow_in_due_order() -> None:
