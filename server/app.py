@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leyden.server.contract.paths import specificity
 from leyden.server.contract.types import Contract, Operation
-from leyden.server.errors import ContractError, InternalError, MethodNotAllowed, NotFound
+from leyden.server.errors import ContractError, InternalError, MethodNotAllowed, NotFound, is_out_of_files
 from leyden.server.http.corrections import shown
 from leyden.server.http.limits.body_limit import BodyLimitMiddleware
 from leyden.server.http.pipeline import (
@@ -276,6 +276,8 @@ class _LazyRoutes(BaseRoute):
             try:
                 mount = self._mount.make()
             except ContractError as error:
+                if is_out_of_files(error):  # the next request tries again
+                    raise
                 self._fault = error
                 log.error("requests to %s get 500: %s", self._mount.prefix, error)
                 return

@@ -696,3 +696,20 @@ def test_requests_for_which_no_file_can_be_opened_get_503(
                 await server.ask("GET", "/v0/charges", key="leyden")
 
     in_server(scenario)
+
+
+def test_a_control_plane_that_could_not_be_read_for_want_of_a_file_is_read_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(path: object, most: int) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def scenario(server: Hosted) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr("leyden.server.contract.load.read_file", fail)
+            answer = await server.ask("GET", "/sandbox/v1/clock", key="leyden")
+        assert (answer.status, answer.body["code"]) == (503, "server_busy")
+        assert (await server.ok("GET", "/sandbox/v1/clock", key="leyden"))["rate"] == 0
+        assert caplog.records == []
+
+    in_server(scenario)
