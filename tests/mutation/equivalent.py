@@ -98,6 +98,9 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/callbacks/outbox.py", "Outbox.resume", 'row["due_at"] or 0', 'row["due_at"] and 0'):
         "after a restart deliveries of one instant have any order",
     ("sim/harness/model/rules.py", "_field_error", '"amounts"', '"AMOUNTS"'): _TEXT,
+    ("sim/harness/model/rules.py", "_field_error", '"allowed-slots"', '"XXallowed-slotsXX"'): _TEXT,
+    ("sim/harness/model/records.py", "", "charge: str | None = None", 'charge: str | None = ""'):
+        "every fault is made with its Charge, or with None",
     ("sim/harness/model/model.py", "Model._new_static", '"paths"', '"PATHS"'): _TEXT,
     ("sim/harness/model/model.py", "", '"either"', '"EITHER"'): "the sentinel has any text that is no code",
     ("sim/harness/model/model.py", "Model._idempotent", 'ExpectedResponse(0, rule="idempotency", replays=known[2])',
@@ -131,6 +134,10 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("sim/harness/model/model.py", "Model._idempotent", '"idempotency"', '"XXidempotencyXX"'): _RULE,
     ("sim/harness/model/model.py", "Model.create", '"idempotency"', '"XXidempotencyXX"'): _RULE,
     ("sim/harness/model/model.py", "Model._new_static", '"identifier"', '"IDENTIFIER"'): _RULE,
+    ("sim/harness/model/http.py", "",
+     r"""re.compile(r';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)', re.ASCII)""",
+     r"""re.compile(r';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]+)', re.ASCII)"""):
+        "an empty charset is none",
 }  # fmt: skip
 
 
