@@ -24,6 +24,7 @@ from leyden.devserver.sandboxes import operations
 from leyden.devserver.sandboxes.admin_access import AdminAccess
 from leyden.devserver.sandboxes.factory import SandboxFactory
 from leyden.devserver.startup.addresses import admin_token
+from leyden.server.app import ApiMount, LazyMount
 from leyden.server.errors import ContractError, Unauthorized
 from leyden.server.http.request_parsing import RequestParser
 from leyden.world.world import World
@@ -701,12 +702,15 @@ def test_requests_for_which_no_file_can_be_opened_get_503(
 def test_a_control_plane_that_could_not_be_read_for_want_of_a_file_is_read_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(path: object, most: int) -> bytes:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    def fail() -> ApiMount:
+        try:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        except OSError:
+            raise ContractError("cannot read this spec (Too many open files)") from None
 
     async def scenario(server: Hosted) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr("leyden.server.contract.load.read_file", fail)
+            patched.setattr(LazyMount, "make", property(lambda mount: fail))
             answer = await server.ask("GET", "/sandbox/v1/clock", key="leyden")
         assert (answer.status, answer.body["code"]) == (503, "server_busy")
         assert (await server.ok("GET", "/sandbox/v1/clock", key="leyden"))["rate"] == 0

@@ -140,7 +140,7 @@ def test_a_target_with_other_options_is_rejected() -> None:
         target.begin(1, 1_893_456_000_000, ("strict",))
     with served_leyden(*FROZEN, "--network", "star:12,ideal") as client:
         target = ServedLeyden(client.url)
-        with pytest.raises(TargetError, match="serve it without --network"):
+        with pytest.raises(TargetError, match="serve it without a network"):
             target.begin(1, 1_893_456_000_000, ())
         target.end()
 

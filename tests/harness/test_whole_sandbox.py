@@ -16,7 +16,7 @@ from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.obligations.machine.pending import pending_table
 from leyden.harness.runs.cases import play, read_case
 from leyden.harness.runs.describe import describe_step
-from leyden.server.callbacks.outbox import Outbox
+from leyden.server.callbacks.in_flight import InFlight
 from leyden.world.removal import retention
 from leyden.world.removal.removed_rows import RemovedRows
 from leyden.world.world import World
@@ -82,7 +82,7 @@ def test_a_fork_that_shares_the_snapshots(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_copy_that_forgets_which_messages_are_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     assert violation_of("pending", "messages in flight, fork") is None
-    monkeypatch.setattr(Outbox, "restore", lambda self, state: None)
+    monkeypatch.setattr(InFlight, "restore", lambda self, state: None)
     assert violation_of("pending", "messages in flight, fork") is not None
 
 

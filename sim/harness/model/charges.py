@@ -5,6 +5,7 @@ Each row that applies is recorded in `reached`: resource, state, trigger, guard,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from leyden.harness.model.callbacks import Outbox
@@ -41,7 +42,7 @@ class ModelLedger:
         self.charges: dict[str, Charge] = {}
         self.static_charges: dict[str, StaticCharge] = {}
         self.payments: dict[str, Payment] = {}
-        self.balances: dict[str, int] = {}
+        self.balances = Counter[str]()
         self.reached: list[CoverageItem] = []
         self.hold_limit_ms: int | None = HOLD_LIMIT_MS  # None: not known
 
@@ -194,7 +195,7 @@ class ModelLedger:
         charge.status, charge.invoice, charge.held = "completed", "settled", None
         charge.confirmed_at = self._timeline.now
         self._event(charge, "payment_settled")
-        self.balances[charge.project] = self.balances.get(charge.project, 0) + payment.amount_msat
+        self.balances[charge.project] += payment.amount_msat
         self._resolve(payment, "succeeded")
         self._outbox.notify(charge, "charge.completed")
         self._changed(charge)

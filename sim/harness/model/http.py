@@ -242,7 +242,7 @@ class HttpModel:
                     return ExpectedAnswer(404, "not_found")
                 return _of(model.change_static(resource, project, fields))
             case "getWallet":
-                return ExpectedAnswer(200, value=model.ledger.balances.get(project, 0))
+                return ExpectedAnswer(200, value=model.ledger.balances[project])
             case "getChargeDetails" | "getStaticChargeDetails":
                 kind = Charge if one.name == "getChargeDetails" else StaticCharge
                 if not isinstance(resource, kind) or resource.project != project:

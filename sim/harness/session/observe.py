@@ -165,7 +165,7 @@ def check_jitter(offsets: Sequence[float]) -> None:
 def check_wallet(session: Session, project: str) -> None:
     """The balance of a project is the sum of its settled payments [wallet]."""
     data = checks.success(session.request("getWallet", "/v0/wallet", key=project), "wallet", "wallet")
-    expected = {"unit": "msats", "balance": str(session.model.ledger.balances.get(project, 0))}
+    expected = {"unit": "msats", "balance": str(session.model.ledger.balances[project])}
     checks.same(expected, data, "lifecycle", "wallet", f"wallet of {project}")
 
 

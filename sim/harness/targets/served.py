@@ -186,7 +186,7 @@ class ServedLeyden(HttpTarget):
         if state["network"]:
             raise TargetError(
                 f"payments to {self.name} go over a simulated network, so they take time and may find no route: these"
-                " runs need direct payments, so serve it without --network"
+                " runs need direct payments, so serve it without a network"
             )
         body = f'{{"seed":{seed},"start":"{iso(start_ms)}"}}'.encode()
         self.base_url = self._state("POST", "/sandbox/v1/reset", headers, body)["publicUrl"]

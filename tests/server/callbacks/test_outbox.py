@@ -892,7 +892,7 @@ def test_a_fork_with_attempts_in_flight_continues_like_the_original() -> None:
     two.streams.restore(one.streams.snapshot())
     two.journal = one.journal.fork(two.clock)
     two.outbox._journal = two.receivers._journal = two.journal
-    two.outbox.restore(orjson.loads(orjson.dumps(one.outbox.snapshot())))
+    two.outbox.in_flight.restore(orjson.loads(orjson.dumps(one.outbox.in_flight.snapshot())))
     assert two.journal.hash == one.journal.hash
 
     one.pass_time("100h")
