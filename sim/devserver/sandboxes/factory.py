@@ -113,7 +113,7 @@ class SandboxFactory:
 
     def is_slow(self, order: Mapping[str, Any]) -> bool:
         """Whether the world of a request takes a while to make: one with a network."""
-        return order.get("network", self._defaults.network) != "direct"
+        return bool(order.get("network", self._defaults.network) != "direct")
 
     def copy(
         self,
