@@ -56,11 +56,14 @@ Responded = Callable[[CallbackRequest, CallbackResponse], None]
 _DEFAULT = stored_reply(200)
 
 
-class NamedReceiver(NamedTuple):
-    """A receiver in their list."""
+class ReceiverSummary(NamedTuple):
+    """A receiver in their list; the counts are those of `ReceiverRow`."""
 
     doc_id: int
     name: str
+    received: int
+    restored: int
+    objections: int
 
 
 class Receivers:
@@ -96,6 +99,7 @@ class Receivers:
         self._responded: Responded | None = None
         self._secrets_at: Callable[[int], Sequence[str]] | None = None
         self._states = cast(TypedTable[ReceiverRow], store.table("receivers", key="id"))
+        self._states.declare_summary(_summary)
         self._late = cast(TypedTable[LateReplyRow], store.table("late_answers", key="id"))
         self._posts = Posts(store, min(kept or KEPT_POSTS, KEPT_POSTS))
         clock.on(TIMER, self._answer_late)
@@ -110,20 +114,19 @@ class Receivers:
         return self.receiver(name)
 
     def __iter__(self) -> Iterator[Receiver]:
-        return (self.receiver(one.name) for one in self._named())
+        return (self.receiver(one.name) for one in self._summaries())
 
-    def page(self, after: int | None, limit: int) -> list[NamedReceiver]:
-        """At most `limit` receivers after the document id `after`, the oldest first. No row is read."""
-        return [one for one in self._named() if after is None or one.doc_id > after][:limit]
+    def page(self, after: int | None, limit: int) -> list[ReceiverSummary]:
+        """At most `limit` receivers after the document id `after`, the oldest first."""
+        return [one for one in self._summaries() if after is None or one.doc_id > after][:limit]
 
     def is_known(self, name: str) -> bool:
         """Whether the receiver has a script or has got a request."""
         return self._states.row(_name(name)) is not None
 
-    def _named(self) -> list[NamedReceiver]:
-        # Rows with long scripts take a while to read.
-        rows = [NamedReceiver(doc_id, name) for name, doc_id in self._states.ids_by_value("id")]
-        return sorted(rows)
+    def _summaries(self) -> list[ReceiverSummary]:
+        # No packed row is read: a script may have a thousand replies.
+        return sorted(ReceiverSummary(doc_id, *summary) for doc_id, summary in self._states.summaries().items())
 
     def receiver(
         self, name: str, *, answers: Sequence[ReplySpec] | None = None, always: ReplySpec | None = None
@@ -310,6 +313,10 @@ def is_built_in(url: str) -> bool:
 def _name(host: str) -> str:
     name = host.lower().rstrip(".")
     return name.removesuffix(".localhost")
+
+
+def _summary(row: ReceiverRow) -> tuple[str, int, int, int]:
+    return row["id"], row["received"], row.get("restored", 0), row["objections"]
 
 
 def _charges_of(post: CallbackRequest) -> list[Any]:

@@ -35,18 +35,14 @@ class InboxControl:
     # Inboxes
 
     @handles(needs=("query.limit",), recorded=False)
-    async def list_inboxes(self, call: Request) -> Page:
-        """One page with summaries of the inboxes, in the order of creation. Other requests are answered meanwhile."""
-        receivers, slices = self._world.receivers, self._world.slices()
-        found = page(call, "inbox", receivers.page, lambda one: receivers.receiver(one.name))
-        shown, found["data"] = found["data"], []
-        for receiver in shown:
-            found["data"].append(self._summary(receiver))
-            if slices.is_over():
-                await slices.pause()
-                if self._world.receivers is not receivers:
-                    return await self.list_inboxes(call)  # a reset: these inboxes are of the former run
-        return found
+    def list_inboxes(self, call: Request) -> Page:
+        """One page with summaries of the inboxes, in the order of creation."""
+        return page(
+            call,
+            "inbox",
+            self._world.receivers.page,
+            lambda one: self._summary(one.name, one.received, one.restored, one.objections),
+        )
 
     @handles(raises=(NotFound,), needs=("path.name", "query.after", "query.limit"), recorded=False)
     def get_inbox(self, call: Request) -> dict[str, Any]:
@@ -87,18 +83,19 @@ class InboxControl:
             )
         return self._inbox(receiver, 0, _LIMIT)
 
-    def _summary(self, receiver: Receiver) -> dict[str, Any]:
+    def _summary(self, name: str, received: int, restored: int, objections: int) -> dict[str, Any]:
         return {
-            "name": receiver.name,
+            "name": name,
             "run": self._world.config.run,
-            "received": receiver.inbox.total,
-            "restored": self._world.receivers.state(receiver.name).get("restored", 0),
-            "objections": receiver.objections,
+            "received": received,
+            "restored": restored,
+            "objections": objections,
         }
 
     def _inbox(self, receiver: Receiver, after: int, limit: int) -> dict[str, Any]:
+        inbox, restored = receiver.inbox, self._world.receivers.state(receiver.name).get("restored", 0)
         return {
-            **self._summary(receiver),
+            **self._summary(receiver.name, inbox.total, restored, receiver.objections),
             "script": {
                 "rules": [
                     {
@@ -114,8 +111,7 @@ class InboxControl:
                 "always": receiver.usual,
             },
             "posts": [
-                _post(number, got, is_copy=receiver.inbox.is_copy(number, got))
-                for number, got in receiver.inbox.after(after, limit)
+                _post(number, got, is_copy=inbox.is_copy(number, got)) for number, got in inbox.after(after, limit)
             ],
         }
 
