@@ -171,7 +171,7 @@ async def _hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     ],
 )
 def test_each_network_error_has_its_code(script: bytes | Talk, error: str) -> None:
-    answer, _ = answer_of(script, timeout_ms=300)
+    answer, _ = answer_of(script, timeout_ms=300 if error == "timeout" else 10_000)  # a busy machine takes its time
     assert (answer.status, answer.error) == (None, error)
     assert answer.note
     assert answer.note.isprintable()
