@@ -8,7 +8,7 @@ directory, a `ListenError` the server's address. Any other exception is a defect
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from leyden.server.printable import printable
@@ -24,13 +24,17 @@ def _one_line(text: str) -> str:
     return printable(text if len(text) <= _MOST else f"{text[: _MOST - _END]} ... {text[-_END:]}")
 
 
-def is_out_of_files(error: BaseException | None) -> bool:
+def with_causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and those that led to it, the last one first."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def is_out_of_files(error: BaseException) -> bool:
     """Whether an error, or one that led to it, means that no further file or connection can be opened."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in TOO_MANY_FILES:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    return any(isinstance(one, OSError) and one.errno in TOO_MANY_FILES for one in with_causes(error))
 
 
 class LeydenError(Exception):

@@ -198,8 +198,8 @@ class Outbox:
 
     @property
     def in_flight(self) -> InFlight:
-        """The deliveries whose attempt has no response yet, and the endpoints that answered 410, to be read: the state
-        that is in neither the store nor the clock."""
+        """The state that is in neither the store nor the clock: the deliveries whose attempt has no response yet, and
+        the endpoints that answered 410. It is read, and restored from a snapshot."""
         return self._in_flight
 
     # Events from the clock and the transport

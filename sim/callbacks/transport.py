@@ -279,8 +279,8 @@ class TransportRouter:
                 for (post, response, _), time_s in zip(group, times_s, strict=False):
                     if self._observe is not None:
                         self._observe(post, response, time_s)
-        if defect is not None and not self._pending:
-            raise defect  # none of them fails alone
+        if defect is not None:
+            raise defect  # none of those recorded since fails alone
 
     def _record(self, group: Sequence[Pending], times_s: list[int], is_over: IsOver) -> bool:
         """Record responses in one transaction, until `is_over()`; whether it was. `times_s` gets the time of the

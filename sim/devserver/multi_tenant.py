@@ -153,12 +153,12 @@ class MultiTenantApp:
         """The sandbox returned to an earlier state."""
         self._events.watch(sandbox)
 
-    async def fork(self, world: World, state: ReadState, rate: float, order: Mapping[str, Any]) -> dict[str, Any]:
+    async def fork(self, world: World, state: ReadState, rate: float, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Serve a new sandbox in a state of the world, as its fork. Raises `SemanticConflict` where no sandboxes are
         created."""
         if self._server_control is None:
             raise SemanticConflict("this server creates no sandboxes: use `leyden serve`, or Sandbox.serve() in Python")
-        return await self._server_control.copies.fork(world, state, rate, order)
+        return await self._server_control.copies.fork(world, state, rate, fields)
 
     def _end(self, world: World) -> None:
         self._locks.pop(world, None)
@@ -246,7 +246,7 @@ class MultiTenantApp:
                 self._loop = asyncio.get_running_loop()
         try:
             await self._respond(scope, receive, send)
-        except (ContractError, OSError) as error:  # the server's document is compiled on its first use
+        except (ContractError, OSError) as error:  # a document is compiled on its first use
             problem = failure(error, self._contract_errors)
             await send_problem(send, problem, self._first.service.pipeline.next_request_id())
 

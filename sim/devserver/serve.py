@@ -15,7 +15,7 @@ from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.devserver.sandboxes.admin_access import AdminAccess
-from leyden.devserver.sandboxes.factory import READABLE_ENTRIES, SandboxDefaults, SandboxFactory, load_search
+from leyden.devserver.sandboxes.factory import READABLE_ENTRIES, SandboxDefaults, SandboxFactory, import_route_search
 from leyden.devserver.sandboxes.routing import ID_PREFIX
 from leyden.devserver.sandboxes.server_control import SandboxSettings
 from leyden.devserver.startup.addresses import (
@@ -154,7 +154,7 @@ def open_server(
         note_opening(world, saved, options, now_ms, addresses.public_url, seed)
     opened = folders.describe(worlds, [world for world, _, _ in stored])
     for world in worlds.values():
-        load_search(world)
+        import_route_search(world)
     app = MultiTenantApp(
         worlds,
         key_refusal=lambda key: (

@@ -69,7 +69,7 @@ class Environment(NamedTuple):
     while other requests are answered, and `slices()` divides work that does. `wait_durable` is awaited before a
     response leaves. `name_taken` says whether the user part of a lightning address is in use below the URL.
     `report_ignored` is called with the text about each ignored field once, and returns what is shown of it.
-    `note_of(url)` says why nothing is sent there without an external transport.
+    `note_of(url)` is the reason why nothing is sent there without an external transport.
     """
 
     store: Store

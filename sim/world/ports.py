@@ -69,11 +69,11 @@ class HostServer(Protocol):
         """The number of requests to LNURL that were refused because there were too many."""
 
     def fork(
-        self, world: Any, state: Callable[[], Mapping[str, Any]], rate: float, order: Mapping[str, Any]
+        self, world: Any, state: Callable[[], Mapping[str, Any]], rate: float, fields: Mapping[str, Any]
     ) -> Awaitable[Mapping[str, Any]]:
         """Serve another world in this state of the world, with the clock at this rate, and return its resource.
 
-        `state` is called in the thread that builds the world. `order` is the body of the request. Raises
+        `state` is called in the thread that builds the world. `fields` is the body of the request. Raises
         `SemanticConflict` where there can be no further world.
         """
 

@@ -512,7 +512,7 @@ def test_a_page_of_deliveries_with_bodies_is_read_in_slices(monkeypatch: pytest.
 def test_the_inboxes_are_listed_without_their_scripts_and_one_is_read_without_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The script of an inbox may have a thousand answers, and a row that was replaced is packed."""
+    """The script of an inbox may have a thousand replies, and a row that was replaced is packed."""
     monkeypatch.setattr("leyden.server.store.tables.row_map.UNPACKED_ROWS", 4)
     monkeypatch.setattr("leyden.server.store.tables.table_data.REPLACED_TOGETHER", 4)
 
@@ -672,19 +672,24 @@ def test_responses_that_come_between_two_slices_change_no_order(monkeypatch: pyt
     assert runs[0].rounds > 2 * runs[2].rounds
 
 
+def count_groups(monkeypatch: pytest.MonkeyPatch, sizes: list[int]) -> None:
+    """From now on `sizes` gets the number of responses of each group that is recorded in one transaction."""
+    record = TransportRouter._record
+
+    def counted(transport: TransportRouter, group: Any, times_s: list[int], is_over: Callable[[], bool]) -> bool:
+        ended = record(transport, group, times_s, is_over)
+        sizes.append(len(times_s))
+        return ended
+
+    monkeypatch.setattr(TransportRouter, "_record", counted)
+
+
 @pytest.mark.parametrize("rate", [0, 1])
 def test_the_responses_of_one_instant_are_recorded_in_slices(rate: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that arrive while the events of the instant run wait together, and other requests come between them."""
     monkeypatch.setattr("leyden.server.system.work_slices.MAX_STEPS", 4)
     recorded, real = list[int](), RealClock()
-    record = TransportRouter._record
-
-    def counted(transport: TransportRouter, group: Any, times_s: list[int], is_over: Callable[[], bool]) -> bool:
-        ended = record(transport, group, times_s, is_over)
-        recorded.append(len(times_s))
-        return ended
-
-    monkeypatch.setattr(TransportRouter, "_record", counted)
+    count_groups(monkeypatch, recorded)
 
     async def scenario(served: ServedInLoop) -> None:
         served.world.connect_network(PromptNetwork())
@@ -714,12 +719,8 @@ def test_responses_that_arrive_together_are_recorded_in_slices(rate: int, monkey
     """Nobody moves time: the receivers have answered while the server was busy. Those of the configured sandbox and
     those of a created one."""
     monkeypatch.setattr("leyden.server.system.work_slices.MAX_STEPS", 4)
-    recorded, record = list[int](), TransportRouter._record
-
-    def counted(transport: TransportRouter, group: Any, times_s: list[int], is_over: Callable[[], bool]) -> bool:
-        ended = record(transport, group, times_s, is_over)
-        recorded.append(len(times_s))
-        return ended
+    recorded = list[int]()
+    count_groups(monkeypatch, recorded)
 
     async def scenario(server: Hosted) -> None:
         box = await server.create(seed=5, rate=rate)
@@ -736,14 +737,13 @@ def test_responses_that_arrive_together_are_recorded_in_slices(rate: int, monkey
             async with asyncio.timeout(20):
                 while len(network.held) < 8:  # so many may be in flight
                     await asyncio.sleep(0.01)
-                monkeypatch.setattr(TransportRouter, "_record", counted)
+                recorded.clear()
                 network.release()
                 assert world.transport.has_pending_responses
                 while world.transport.has_pending_responses:
                     await asyncio.sleep(0.01)
             assert sum(recorded) == 8
             assert max(recorded) <= 4
-            recorded.clear()
 
     in_server(scenario)
 

@@ -644,7 +644,7 @@ def test_of_an_id_that_may_have_been_removed_the_refusal_says_so() -> None:
     in_server(scenario, keep=1)
 
 
-def test_other_requests_are_answered_while_a_sandbox_with_a_network_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_requests_are_answered_while_a_sandbox_with_a_network_is_created(monkeypatch: pytest.MonkeyPatch) -> None:
     threads, create = list[threading.Thread](), SandboxFactory.create
 
     def recorded(factory: SandboxFactory, *given: Any, **named: Any) -> World:
@@ -699,7 +699,7 @@ def test_requests_for_which_no_file_can_be_opened_get_503(
     in_server(scenario)
 
 
-def test_a_control_plane_that_could_not_be_read_for_want_of_a_file_is_read_later(
+def test_a_control_plane_that_could_not_be_read_because_no_file_was_left_is_read_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> ApiMount:

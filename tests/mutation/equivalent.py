@@ -100,7 +100,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("sim/harness/model/rules.py", "_field_error", '"amounts"', '"AMOUNTS"'): _TEXT,
     ("sim/harness/model/rules.py", "_field_error", '"allowed-slots"', '"XXallowed-slotsXX"'): _TEXT,
     ("sim/harness/model/records.py", "", "charge: str | None = None", 'charge: str | None = ""'):
-        "every fault is made with its Charge, or with None",
+        "every fault is constructed with its Charge, or with None",
     ("sim/harness/model/model.py", "Model._new_static", '"paths"', '"PATHS"'): _TEXT,
     ("sim/harness/model/model.py", "", '"either"', '"EITHER"'): "the sentinel has any text that is no code",
     ("sim/harness/model/model.py", "Model._idempotent", 'ExpectedResponse(0, rule="idempotency", replays=known[2])',

@@ -34,7 +34,7 @@ def https_server(certificate: trustme.LeafCert, *, asks_for_one: bool = False) -
         context.verify_mode = ssl.CERT_REQUIRED
     certificate.configure_cert(context)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Responding)
-    # The handshake takes place in the thread of the request, where a refusal is an error that nobody has to see.
+    # The handshake is done in the thread of the request, where a refusal is an error that nobody has to see.
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)

@@ -1,4 +1,4 @@
-"""Certificates of other servers that are refused, and errors of connections, in words."""
+"""Certificates of other servers that are refused, and errors of connections, as text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def issuer_mend() -> str:
 
 
 def plain_error(error: Exception) -> str:
-    """A connection error in words, without the names of the client's own settings."""
+    """A connection error as text, without the names of the client's own settings."""
     match error:
         case ssl.SSLCertVerificationError():
             return error.verify_message

@@ -72,10 +72,12 @@ class RequestLogControl:
         after, client = None if not last else int(last), call.query.get("client")
         if server is None or not server.runs_here():
             return past_events(world, after, client)
-        # The stream of an earlier key would show what happens after it was replaced.
-        projects, project = world.service.projects, call.project
-        keys = {*projects.keys(project)}
-        return server.listen(world, after, client, lambda: keys <= {*projects.keys(project)})
+        keys = self._keys(call.project)
+        # The stream of a replaced key would show what happens after that.
+        return server.listen(world, after, client, lambda: keys <= self._keys(call.project))
+
+    def _keys(self, project: str) -> set[str]:
+        return {*self._world.service.projects.keys(project)}
 
     def _check_operation(self, operation: str | None, rows: RequestRows) -> None:
         known = rows.operation_ids

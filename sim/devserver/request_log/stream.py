@@ -48,7 +48,7 @@ class _State:
 
 
 class _Listener:
-    """One client. `client` is the filter that it asked for; `may_read` says whether its key is still valid."""
+    """One client. `client` is its filter; `may_read` returns whether its key is still valid."""
 
     def __init__(self, client: str | None, may_read: Callable[[], bool]) -> None:
         self.client = client

@@ -77,19 +77,19 @@ class CopyOperations:
     @handles(raises=(SemanticConflict, Conflict))
     async def import_sandbox(self, call: Request) -> dict[str, Any]:
         """A new sandbox in the state of a file."""
-        order = {name: call.query[name] for name in ("name", "ttl", "egress") if call.query.get(name) is not None}
-        return await self._add(lambda: call.raw_body, 0.0, order)
+        fields = {name: call.query[name] for name in ("name", "ttl", "egress") if call.query.get(name) is not None}
+        return await self._add(lambda: call.raw_body, 0.0, fields)
 
     # Used by the sandboxes' own control plane, too
 
-    async def fork(self, world: World, state: ReadState, rate: float, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Serve a new sandbox in a state of `world`. It has the time to live of that one unless the order has another.
+    async def fork(self, world: World, state: ReadState, rate: float, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve a new sandbox in a state of `world`. It has the time to live of that one unless `fields` has another.
         Raises `SemanticConflict` and `Conflict`."""
-        order = {name: value for name, value in order.items() if value is not None}
+        fields = {name: value for name, value in fields.items() if value is not None}
         ttl_s = self._operations.ttl_s(world)
         if ttl_s is not None:
-            order.setdefault("ttl", ttl_s)
-        return await self._add(state, rate, order, reseed=order.get("reseed"), is_own=True)
+            fields.setdefault("ttl", ttl_s)
+        return await self._add(state, rate, fields, reseed=fields.get("reseed"), is_own=True)
 
     # Inside
 
@@ -100,7 +100,7 @@ class CopyOperations:
         self,
         state: ReadState,
         rate: float,
-        order: Mapping[str, Any],
+        fields: Mapping[str, Any],
         *,
         reseed: int | None = None,
         is_own: bool = False,
@@ -110,8 +110,8 @@ class CopyOperations:
                 state(),
                 api_key=key,
                 url=url,
-                label=order.get("name"),
-                sends=order.get("egress") == "server",
+                label=fields.get("name"),
+                sends=fields.get("egress") == "server",
                 is_own=is_own,
             )
             if reseed is not None:
@@ -122,4 +122,4 @@ class CopyOperations:
             if rate:
                 world.move(lambda clock: clock.set_rate(rate))
 
-        return await self._operations.add_built_apart(order, make, start_clock)
+        return await self._operations.add_built_apart(fields, make, start_clock)

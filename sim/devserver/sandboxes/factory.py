@@ -69,18 +69,18 @@ class SandboxFactory:
         # A contract takes a fifth of a second to compile. One of an overlay's file stays, whatever becomes of the file.
         self._contract = lru_cache(maxsize=16)(self._compile)
 
-    def create(self, order: Mapping[str, Any], *, api_key: str, start_ms: int | None, url: str) -> World:
+    def create(self, fields: Mapping[str, Any], *, api_key: str, start_ms: int | None, url: str) -> World:
         """The world of a request (`SandboxCreate`).
 
         Raises `ContractError` for an overlay that does not fit, and `ValueError` or another `LeydenError` for a network
         or a secret that cannot be.
         """
         defaults, now_ms = self._defaults, self._now() + self._offset()
-        seed = order.get("seed")
-        starts_now = order.get("start") == NOW or (start_ms is None and defaults.start_ms is None)
+        seed = fields.get("seed")
+        starts_now = fields.get("start") == NOW or (start_ms is None and defaults.start_ms is None)
         if start_ms is None:
             start_ms = now_ms if defaults.start_ms is None else defaults.start_ms
-        overlays: Sequence[str] = order.get("overlays", defaults.overlays)
+        overlays: Sequence[str] = fields.get("overlays", defaults.overlays)
         is_packaged = defaults.spec is None and not defaults.mock_unbound and all(map(is_overlay_name, overlays))
         config = world_config(
             seed=self._random_seed() if seed is None else seed,
@@ -89,15 +89,15 @@ class SandboxFactory:
             spec=None if is_packaged else self._contract(tuple(overlays)),
             overlays=overlays,
             api_key=api_key,
-            rate=order.get("rate", defaults.rate),
+            rate=fields.get("rate", defaults.rate),
             real_clock=self._now,
             clock_offset=self._offset,
             keep=defaults.keep or READABLE_ENTRIES,
             keep_ended=defaults.keep,
             mock_unbound=defaults.mock_unbound,
-            network=order.get("network", defaults.network),
+            network=fields.get("network", defaults.network),
             run=now_ms,
-            webhook_secret=order.get("webhookSecret", defaults.webhook_secret),
+            webhook_secret=fields.get("webhookSecret", defaults.webhook_secret),
             callback_timeout_ms=defaults.callback_timeout_ms,
         )
         world = World(
@@ -106,14 +106,14 @@ class SandboxFactory:
             control_handlers=control_handlers,
             external_transport=HttpTransport.following(self._egress),
             public_url=url,
-            label=order.get("name") or "sandbox",
+            label=fields.get("name") or "sandbox",
         )
-        load_search(world)
+        import_route_search(world)
         return world
 
-    def is_slow(self, order: Mapping[str, Any]) -> bool:
-        """Whether the world of a request takes a while to make: one with a network."""
-        return bool(order.get("network", self._defaults.network) != "direct")
+    def is_slow(self, fields: Mapping[str, Any]) -> bool:
+        """Whether it takes long to build the world of a request: one with a network."""
+        return bool(fields.get("network", self._defaults.network) != "direct")
 
     def copy(
         self,
@@ -162,7 +162,7 @@ class SandboxFactory:
         )
         if not is_own:
             ActionLog.from_snapshot(state, _BODY)  # a server needs none, and `Sandbox.load` refuses a wrong one
-        load_search(world)
+        import_route_search(world)
         now_ms = world.clock.now()
         with world.exclusive():
             own: KeyRow = {"id": api_key, "project": world.config.project, "created_at": now_ms}
@@ -183,7 +183,7 @@ class SandboxFactory:
         )
 
 
-def load_search(world: World) -> None:
+def import_route_search(world: World) -> None:
     """Import what the first payment over the world's network needs. It takes a quarter of a second, in which nobody
     would be answered."""
     if world.engine is not None:

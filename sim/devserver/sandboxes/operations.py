@@ -67,13 +67,13 @@ class SandboxOperations:
     @handles(raises=(SemanticConflict, Conflict))
     async def create_sandbox(self, call: Request) -> dict[str, Any]:
         """A new sandbox with its own API key."""
-        order = {name: value for name, value in call.body.items() if value is not None}
-        start_ms = requested_start(order.get("start"), self._now_ms())
+        fields = {name: value for name, value in call.body.items() if value is not None}
+        start_ms = requested_start(fields.get("start"), self._now_ms())
 
         def make(key: str, url: str) -> World:
-            return self._factory.create(order, api_key=key, start_ms=start_ms, url=url)
+            return self._factory.create(fields, api_key=key, start_ms=start_ms, url=url)
 
-        return await self.add_built_apart(order, make) if self._factory.is_slow(order) else self._add(order, make)
+        return await self.add_built_apart(fields, make) if self._factory.is_slow(fields) else self._add(fields, make)
 
     @handles(needs=("query.limit",))
     def list_sandboxes(self, call: Request) -> Page:
@@ -114,34 +114,34 @@ class SandboxOperations:
         self._host.remove_sandbox(sandbox, f"{described(sandbox)} was deleted")
         return shown
 
-    def _add(self, order: Mapping[str, Any], make: Callable[[str, str], World]) -> dict[str, Any]:
-        """Serve the world that `make(key, url)` returns, with the name and the time to live of the order. Returns the
+    def _add(self, fields: Mapping[str, Any], make: Callable[[str, str], World]) -> dict[str, Any]:
+        """Serve the world that `make(key, url)` returns, with the name and the time to live of `fields`. Returns the
         resource with its secrets."""
         self._check_room()
-        ttl_s = _ttl_s(order)
+        ttl_s = _ttl_s(fields)
         sandbox_id, key, url = self._new_access()
         with _refusals():
             world = make(key, url)
-        return self._serve(world, order, sandbox_id, key, url, ttl_s)
+        return self._serve(world, fields, sandbox_id, key, url, ttl_s)
 
     # Used by the copies
 
     async def add_built_apart(
         self,
-        order: Mapping[str, Any],
+        fields: Mapping[str, Any],
         make: Callable[[str, str], World],
         complete: Callable[[World], None] | None = None,
     ) -> dict[str, Any]:
         """As `_add`, for a large world: `make` is called in a thread, and `complete(world)` before it is served."""
         self._check_room()
-        ttl_s = _ttl_s(order)
+        ttl_s = _ttl_s(fields)
         sandbox_id, key, url = self._new_access()
         with _refusals():
             world = await run_in_thread(lambda: make(key, url))
             if complete is not None:
                 complete(world)
         self._check_room()  # another request may have made one meanwhile
-        return self._serve(world, order, sandbox_id, key, url, ttl_s)
+        return self._serve(world, fields, sandbox_id, key, url, ttl_s)
 
     def _check_room(self) -> None:
         if len(self._registry) >= MAX_SANDBOXES:
@@ -154,12 +154,12 @@ class SandboxOperations:
         return sandbox_id, key, self._server_url + URL_PREFIX + sandbox_id
 
     def _serve(
-        self, world: World, order: Mapping[str, Any], sandbox_id: str, key: str, url: str, ttl_s: float | None
+        self, world: World, fields: Mapping[str, Any], sandbox_id: str, key: str, url: str, ttl_s: float | None
     ) -> dict[str, Any]:
         sandbox = ServedSandbox(
             doc_id=self._registry.next_number,
             id=sandbox_id,
-            name=order.get("name"),
+            name=fields.get("name"),
             world=world,
             url=url,
             created_at_ms=self._now_ms(),
@@ -237,11 +237,11 @@ def ttl_text(sandbox: ServedSandbox) -> str:
     return f"{described(sandbox)} ended, because it had no request for {sandbox.ttl_s:g} s (its ttl)"
 
 
-def _ttl_s(order: Mapping[str, Any]) -> float | None:
-    if "ttl" not in order:
+def _ttl_s(fields: Mapping[str, Any]) -> float | None:
+    if "ttl" not in fields:
         return None
     try:
-        ttl_ms = parse_duration(order["ttl"])
+        ttl_ms = parse_duration(fields["ttl"])
     except ValueError:  # longer than any instant, or shorter than a millisecond
         ttl_ms = _MAX_TTL_MS + 1
     if not _MIN_TTL_MS <= ttl_ms <= _MAX_TTL_MS:

@@ -19,7 +19,13 @@ from leyden.harness.obligations.obligation import (
     shown,
     target_of,
 )
-from leyden.harness.obligations.values.grammars import JSON_MEDIA_TYPE, OTHER_PARAMETER, WEIGHTED, header_texts
+from leyden.harness.obligations.values.grammars import (
+    JSON_MEDIA_TYPE,
+    OTHER_PARAMETER,
+    WEIGHTED,
+    header_texts,
+    is_header_value,
+)
 from leyden.harness.obligations.values.patterns import one_of_each, pattern_variants
 from leyden.harness.obligations.values.texts import ACCEPTS, CONTENT_TYPES, JSON_TEXTS, NAMES_OF_ANY_KIND
 from leyden.harness.steps import Step
@@ -193,8 +199,8 @@ def _idempotency_keys(one: DocumentedOperation, base: list[list[str]]) -> Iterat
     if declared is not None:
         variants = [*pattern_variants(declared["schema"]["pattern"])]
     for kind, text in variants:
-        if not all(32 <= ord(character) < 256 and character != "\x7f" for character in text):
-            continue  # not in the value of a header (RFC 9110, 5.5)
+        if not is_header_value(text):
+            continue
         key = f"{text}"
         steps = [request_of(one, headers=[*typed, ["Idempotency-Key", key]]) for _ in range(2)]
         yield Obligation(place, kind, shown(text), one.source, tuple(steps))

@@ -25,6 +25,7 @@ from leyden.harness.model.rules import iso
 from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, hold_limit_of, load_adapter
 from leyden.harness.targets.control_answers import control_answer
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
+from leyden.server.errors import with_causes
 from leyden.server.printable import printable
 from leyden.server.system.clock import random_seed
 from leyden.server.system.http_client.certificates import is_of_unknown_issuer, issuer_mend
@@ -143,10 +144,7 @@ class HttpTarget:
 
 def _mend_of(error: BaseException) -> str:
     """What to do about a request without a response. httpx2 wraps the error of the connection in its own."""
-    causes = [error]
-    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
-        causes.append(cause)
-    return issuer_mend() if any(map(is_of_unknown_issuer, causes)) else "check that it runs"
+    return issuer_mend() if any(map(is_of_unknown_issuer, with_causes(error))) else "check that it runs"
 
 
 def _of_bytes(error: Exception) -> str:

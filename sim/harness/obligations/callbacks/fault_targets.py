@@ -14,7 +14,7 @@ _WEEK_MS = 7 * 86_400_000
 
 
 def _states(number: int) -> Mapping[str, tuple[Step, ...]]:
-    """What has become of the Charge, with the steps that make it so. Several obligations are played in one run, so each
+    """The state of the Charge, with the steps that lead to it. Several obligations are played in one run, so each
     has a Charge and inboxes of its own."""
     label = f"t{number}"
 

@@ -25,8 +25,11 @@ def grammar_variants(grammar: str) -> tuple[Variant, ...]:
 
 
 def header_texts(*grammars: str) -> Iterator[str]:
-    """The texts of several grammars, without those that no header has as its value (RFC 9110, 5.5)."""
+    """The texts of several grammars that a header may have as its value."""
     for grammar in grammars:
-        for _, text in pattern_variants(grammar):
-            if all(character == "\t" or (" " <= character < "\u0100" and character != "\x7f") for character in text):
-                yield text
+        yield from (text for _, text in pattern_variants(grammar) if is_header_value(text))
+
+
+def is_header_value(text: str) -> bool:
+    """Whether a header may have this value (RFC 9110, 5.5)."""
+    return all(character == "\t" or (" " <= character < "\u0100" and character != "\x7f") for character in text)
