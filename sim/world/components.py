@@ -134,12 +134,11 @@ class Components(NamedTuple):
         """The parts that take part in a commit besides the rows, in order: timers are rolled back before the outbox
         sets those anew that it needs, the journal reports a rollback last, and callbacks leave when all else is
         committed."""
-        engine = () if self.engine is None else (self.engine,)
         retention = () if self.retention is None else (self.retention,)
         return (
             *retention,
             self.clock,
-            *engine,
+            *self.payments.participants,
             self.streams,
             self.service.pipeline,
             self.service.outbox,

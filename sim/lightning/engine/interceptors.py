@@ -18,6 +18,7 @@ from typing import cast
 from leyden.arguments import MAX_COUNT
 from leyden.errors import InterceptError
 from leyden.lightning.engine.engine import Engine
+from leyden.lightning.engine.interceptor_index import InterceptorIndex
 from leyden.lightning.engine.interceptor_row import KINDS, InterceptorRow, RemovedInterceptorRow
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORWARDING_NODE_CODES
@@ -28,7 +29,6 @@ from leyden.server.printable import cut, quoted
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
-FOREVER_MS = 2**62
 MAX_DELAY_MS = 14 * 86_400_000
 
 
@@ -42,12 +42,13 @@ class Interceptors:
     """
 
     def __init__(self, store: Store, clock: Clock, journal: EventJournal, engine: Engine, receiver: int) -> None:
-        self.rows = cast(TypedTable[InterceptorRow], store.table("interceptors", key="id"))
+        self.rows = cast(TypedTable[InterceptorRow], store.table("interceptors", key="id", indexes=("kind",)))
         self.removed = cast(TypedTable[RemovedInterceptorRow], store.table("removed_interceptors", key="id"))
         self._clock = clock
         self._journal = journal
         self._engine = engine
         self._receiver = receiver
+        self._index: InterceptorIndex | None = None
         self.on_removed_outage: Callable[[], None] = lambda: None
         engine.intercept, engine.outage, engine.has_outages = self.apply, self.offline_until, self.has_outages
         engine.what_is_offline = self.what_is_offline
@@ -106,7 +107,9 @@ class Interceptors:
             "channel": channel, "code": code, "delay_ms": delay_ms, "from_ms": from_ms, "until_ms": until_ms,
             "times": times, "acted": 0,
         }  # fmt: skip
+        index = self._current_index()
         self.rows.put(row)
+        index.add(row)
         facts = {name: value for name, value in row.items() if value is not None and name not in ("id", "acted")}
         facts["what"] = facts.pop("kind")
         self._journal.note("interceptor_added", row["id"], **facts)
@@ -146,43 +149,59 @@ class Interceptors:
         """The action of the first interceptor that matches a shard at a hop; None for none."""
         if not len(self.rows):
             return None
-        now = self._clock.now()
-        for row in self.rows:
-            if self._matches(row, shard, hop, now):
-                self.rows.put({**row, "acted": row["acted"] + 1})
-                self._journal.note("intercepted", shard.owner.id, by=row["id"], what=row["kind"], hop=hop)
-                return self._action(row, shard, hop)
-        return None
+        edges, policies = shard.edges, self._engine.policies
+        index, payment, now = self._current_index(), shard.owner.id, self._clock.now()
+        if hop < len(edges):
+            row = index.first_forwarding(payment, hop, len(edges), edges[hop], self._ends(edges[hop]), now)
+        else:
+            row = index.first_at_receiver(payment, hop, policies.target[edges[-1]], now)
+        if row is None:
+            return None
+        self.rows.put({**row, "acted": row["acted"] + 1})
+        self._journal.note("intercepted", shard.owner.id, by=row["id"], what=row["kind"], hop=hop)
+        return self._action(row, shard, hop)
 
     def has_outages(self) -> bool:
         """Whether an interceptor takes a node or a channel offline."""
-        return len(self.rows) > 0 and any(row["kind"] == "offline" for row in self.rows)
+        return len(self.rows) > 0 and self.rows.count_with({"kind": "offline"}) > 0
 
     def offline_until(self, payment_id: str | None, edge: int) -> int | None:
         """Until when (ms) a message about a payment, or one without a row, cannot pass an edge, because a node or the
         channel is offline; None if it can. Interceptors for one hop, or for some of the HTLCs, act on what is offered
         and on nothing else."""
-        rows = self._offline(payment_id, edge)
-        return max((FOREVER_MS if row["until_ms"] is None else row["until_ms"] for row in rows), default=None)
+        if not len(self.rows):
+            return None
+        return self._current_index().offline_until(payment_id, edge, self._ends(edge), self._clock.now())
 
     def what_is_offline(self, payment_id: str | None, edge: int) -> str | None:
         """The node or the channel that an interceptor keeps offline for a message about a payment that would pass an
         edge, as the start of a reason; None if none does."""
-        row = next(iter(self._offline(payment_id, edge)), None)
+        row = self._current_index().first_offline(payment_id, edge, self._ends(edge), self._clock.now())
         return None if row is None else self._offline_text(row, edge)
 
-    def _offline(self, payment_id: str | None, edge: int) -> list[InterceptorRow]:
-        now, policies = self._clock.now(), self._engine.policies
-        return [
-            row
-            for row in self.rows
-            if row["kind"] == "offline"
-            and row["hop"] is row["times"] is None
-            and (row["from_ms"] or 0) <= now < (FOREVER_MS if row["until_ms"] is None else row["until_ms"])
-            and row["payment"] in (None, payment_id)
-            and row["channel"] in (None, edge >> 1)
-            and row["node"] in (None, policies.source[edge], policies.target[edge])
-        ]
+    # Part of a commit (`leyden.server.store.rows.CommitParticipant`)
+
+    def begin(self) -> None:
+        """A commit begins."""
+        if self._index is not None:
+            self._index.changed = False
+
+    def commit(self) -> None:
+        """The commit is written."""
+
+    def rollback(self, error: BaseException) -> None:
+        """The commit was rolled back: the index is built again, from the rows, if it changed."""
+        if self._index is not None and self._index.changed:
+            self._index = None
+
+    def _current_index(self) -> InterceptorIndex:
+        if self._index is None:
+            self._index = InterceptorIndex(self.rows)
+        return self._index
+
+    def _ends(self, edge: int) -> tuple[int, int]:
+        policies = self._engine.policies
+        return policies.source[edge], policies.target[edge]
 
     def _offline_text(self, row: InterceptorRow, edge: int) -> str:
         """What an interceptor keeps offline, and for what: the sandbox's outages have only whole nodes."""
@@ -194,29 +213,6 @@ class Interceptors:
             assert row["node"] is not None
             what = names[row["node"]]
         return f"{what} was offline{'' if is_for_all else ' to this HTLC'}, by interceptor {row['id']}"
-
-    def _matches(self, row: InterceptorRow, shard: Shard, hop: int, now: int) -> bool:
-        if row["times"] is not None and row["acted"] >= row["times"]:
-            return False
-        if (row["from_ms"] or 0) > now or (row["until_ms"] is not None and now >= row["until_ms"]):
-            return False
-        if row["payment"] not in (None, shard.owner.id):
-            return False
-        hops, edges, policies = len(shard.edges), shard.edges, self._engine.policies
-        if row["hop"] is not None and hop != (row["hop"] if row["hop"] >= 0 else hops + 1 + row["hop"]):
-            return False
-        next_edge = edges[hop] if hop < hops else None
-        if row["channel"] is not None and (next_edge is None or next_edge >> 1 != row["channel"]):
-            return False
-        at = policies.target[edges[-1]] if next_edge is None else policies.source[next_edge]
-        if row["kind"] == "offline":
-            # The node before the one that is offline notices it; a node that is offline does not send either.
-            return next_edge is not None and row["node"] in (None, at, policies.target[next_edge])
-        if row["node"] is not None and at != row["node"]:
-            return False
-        if row["kind"] == "drop" and hop == 0:
-            return False
-        return row["code"] is None or row["code"] not in (FINAL_NODE_CODES if hop < hops else FORWARDING_NODE_CODES)
 
     def _check_can_act(
         self, kind: str, hop: int | None, node: int | None, channel: int | None, code: int | None

@@ -13,7 +13,7 @@ from typing import Protocol
 from leyden.arguments import ALL_MSAT
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
-from leyden.lightning.engine.interceptors import FOREVER_MS
+from leyden.lightning.engine.interceptor_index import FOREVER_MS
 from leyden.lightning.payer.trial_payments import Knowledge, TrialPayments, widest_msat
 from leyden.lightning.payer_models.payer_model import PayerModel, Session
 from leyden.lightning.routing.mission_control import MissionControl

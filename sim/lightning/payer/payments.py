@@ -26,6 +26,7 @@ from leyden.lightning.payer.payment_scripts import (
 from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import uuid4_from
 from leyden.server.ports import SETTLEMENT, USER, Clock, EventJournal, RandomSource
+from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
@@ -57,6 +58,11 @@ class Payments:
         clock.on(TIMER, self._send)
         clock.on(PATIENCE_TIMER, self._give_up)
         node.invoices.on_resolution(self._htlc_resolved)
+
+    @property
+    def participants(self) -> tuple[CommitParticipant, ...]:
+        """What changes with the payments, in memory, and is undone with a commit."""
+        return ()
 
     def pay(
         self,

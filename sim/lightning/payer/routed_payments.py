@@ -32,6 +32,7 @@ from leyden.lightning.receiver.node import DirectNode
 from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl
 from leyden.rng import RandomStream
 from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
+from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
 
 _IN_FLIGHT, _SUCCEEDED = "in_flight", "succeeded"
@@ -121,6 +122,11 @@ class RoutedPayments(Payments):
         self._journal.note(kind, subject, **facts)
 
     # Snapshots
+
+    @property
+    def participants(self) -> tuple[CommitParticipant, ...]:
+        """The network and its interceptors."""
+        return self.engine, self.interceptors
 
     @property
     def mission_control(self) -> MissionControl | PayerModel:
