@@ -63,6 +63,10 @@ class RowTable:
         doc_id = self._data.keys.get(key)
         return None if doc_id is None else self._data.rows[doc_id]
 
+    def id_of(self, key: Any) -> int | None:
+        """The document id of the row with this unique key, or None."""
+        return self._data.keys.get(key)
+
     def existing(self, key: Any) -> Row:
         """The row with this unique key. Raises `LookupError` when there is none: another row refers to it."""
         row = self.row(key)

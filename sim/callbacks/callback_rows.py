@@ -120,15 +120,17 @@ class PostRow(ReceivedFields):
 class HeldRow(TypedDict):
     """Table `held_back`: an attempt that a fault delays. `id` is the delivery's, `fault` the fault's id.
 
-    For `reorder`, `overtaken_by` has the attempts of other deliveries that started since then, in the form of
-    `HitRow.id`: the end of any of them releases this one. `not_overtaken_by` is the last one of them that was due
-    before this one and was held, too: it has not overtaken it.
+    For `reorder`, `waits` is `release` until another attempt has ended that started since then, and then `effect` until
+    one has started that was due after this one; otherwise null, and absent in rows of earlier versions. `overtaken_by`
+    has the attempts whose end releases this one, in the form of `HitRow.id`. `not_overtaken_by` is the last one of
+    those that was due before this one and was held, too: it has not overtaken it.
     """
 
     id: str
     attempt: int
     fault: str
     kind: str
+    waits: NotRequired[str | None]
     overtaken_by: NotRequired[list[str]]
     not_overtaken_by: NotRequired[str]
 
@@ -150,13 +152,15 @@ class WaitingRow(TypedDict):
 class HitEventRow(TypedDict):
     """What happened at the instant `at` to an attempt because of a fault: `event` is a kind of the event journal,
     `fault` the kind of the fault. `answer` is the status or the error with which a copy ended; otherwise empty. `by`
-    is the id of a fault that applied, and absent otherwise and in rows of earlier versions."""
+    is the id of a fault that applied, and absent otherwise and in rows of earlier versions. So is `hit`, the number of
+    the hit, of a fault that sends something else or a copy."""
 
     at: int
     event: str
     fault: str
     answer: str
     by: NotRequired[str]
+    hit: NotRequired[int]
 
 
 class SentRow(TypedDict):
@@ -201,6 +205,11 @@ def unpacked(row: RequestRow) -> CallbackRequest:
     copied_by = None if row["copied_by"] is None else tuple(row["copied_by"])
     fields: dict[str, Any] = {**row, "body": row["body"].encode("latin-1"), "copied_by": copied_by}
     return CallbackRequest(**fields)
+
+
+def attempt_id(delivery_id: str, number: int) -> str:
+    """The id of the row of an attempt: the `request_id` of its message."""
+    return f"{delivery_id}#{number}"
 
 
 def attempt_of(row: RequestRow) -> tuple[str, int]:

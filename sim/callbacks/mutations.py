@@ -38,7 +38,7 @@ CONTENT_KINDS = (
 
 
 class ContentFault(TypedDict):
-    """The fields of a fault's row (`leyden.callbacks.fault_kinds.FaultRow`) that say how a message is changed."""
+    """The fields of a fault's row (`leyden.callbacks.faults.kinds.FaultRow`) that say how a message is changed."""
 
     kind: str
     delay_ms: int | None

@@ -20,12 +20,12 @@ from leyden.callbacks.callback_rows import (
     ReceiverRow,
     ReplyRow,
     ReplyRuleRow,
+    attempt_id,
     attempt_of,
     packed,
     request_id,
     unpacked,
 )
-from leyden.callbacks.fault_hits import attempt_id
 from leyden.callbacks.inboxes import KEPT_POSTS, Inbox, Posts
 from leyden.callbacks.inspection import body_faults, signature_faults
 from leyden.callbacks.receiver import Receiver, ReceiverChanges

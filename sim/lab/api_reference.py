@@ -40,7 +40,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
             ("leyden.callbacks.receiver", ("Receiver",)),
             ("leyden.callbacks.inboxes", ("Inbox", "Received")),
             ("leyden.callbacks.replies", ("Reply",)),
-            ("leyden.callbacks.faults", ("FaultSpec",)),
+            ("leyden.callbacks.faults.kinds", ("FaultSpec",)),
             ("leyden.sandbox.session", ("Session.respond", "Session.refused")),
         ),
     ),

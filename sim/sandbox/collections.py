@@ -21,8 +21,8 @@ from leyden.arguments import (
     unknown_name,
     with_hints,
 )
-from leyden.callbacks.fault_hits import APPLIED, UNMET
-from leyden.callbacks.faults import FaultSpec, fault_resource
+from leyden.callbacks.faults.hits import APPLIED, UNMET
+from leyden.callbacks.faults.kinds import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receiver import Receiver
 from leyden.callbacks.replies import Reply, reply_resource, stored_reply
@@ -186,7 +186,7 @@ class FaultList:
         self._session = session
 
     def add(self, kind: str, *, charge: Resource | str | None = None, **where: Any) -> dict[str, Any]:
-        """Inject a fault: `kind` is one of `KINDS`, `where` fields of `FaultSpec` in `leyden.callbacks.faults`.
+        """Inject a fault: `kind` is one of `KINDS`, `where` fields of `FaultSpec` in `leyden.callbacks.faults.kinds`.
 
         faults.add("drop", charge=charge, attempt=2)      the second attempt of this Charge's callback
         faults.add("duplicate", event="charge.expired", count=3)

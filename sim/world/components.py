@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.types import ASGIApp
 
-from leyden.callbacks.faults import Faults
+from leyden.callbacks.faults.faults import Faults
 from leyden.callbacks.receivers import Receivers
 from leyden.callbacks.transport import ExternalTransport, Observe, TransportRouter
 from leyden.errors import GraphError, StoreError
@@ -143,6 +143,7 @@ class Components(NamedTuple):
             self.service.pipeline,
             self.service.outbox,
             self.journal,
+            self.faults.index,
             self.transport,
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.callbacks.fault_kinds import CARRYING_KINDS, HOLDING_KINDS, FaultRow, fault_resource
+from leyden.callbacks.faults.kinds import CARRYING_KINDS, HOLDING_KINDS, FaultRow, fault_resource
 from leyden.callbacks.replies import Reply
 
 BLOCKED, SHOP = "http://127.0.0.1:9/paid", "http://shop.localhost/paid"

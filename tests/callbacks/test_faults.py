@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from leyden import Sandbox
-from leyden.callbacks.fault_kinds import CARRYING_KINDS, CONNECTION_HEADERS, DELAYS, KINDS, RATE_LIMIT, UNUSED
+from leyden.callbacks.faults.kinds import CARRYING_KINDS, CONNECTION_HEADERS, DELAYS, KINDS, RATE_LIMIT, UNUSED
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.callbacks.replies import Reply

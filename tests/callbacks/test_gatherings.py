@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.callbacks.fault_kinds import KINDS, RATE_LIMIT, UNUSED
+from leyden.callbacks.faults.kinds import KINDS, RATE_LIMIT, UNUSED
 from leyden.callbacks.replies import Reply
 from leyden.errors import ApiError
 from leyden.server.timestamps import parse_iso

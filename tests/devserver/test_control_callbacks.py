@@ -14,7 +14,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
-from leyden.callbacks.faults import KINDS
+from leyden.callbacks.faults.kinds import KINDS
 from leyden.callbacks.replies import Reply
 from leyden.delivery_replays import DeliveryReplays
 from leyden.devserver.argument_types import callback_timeout

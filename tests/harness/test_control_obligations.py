@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leyden.callbacks.faults import Faults
+from leyden.callbacks.faults.faults import Faults
 from leyden.devserver.control import copies, operations, pages
 from leyden.devserver.control.callbacks.deliveries import CallbackControl
 from leyden.devserver.control.charges import ChargeControl

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from leyden.callbacks import faults
-from leyden.callbacks.faults import Faults
+from leyden.callbacks.faults import faults
+from leyden.callbacks.faults.faults import Faults
 from leyden.harness.conformance.scenario import charge, invoice, static
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.runs.cases import Case, play

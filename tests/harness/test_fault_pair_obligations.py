@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from leyden.callbacks import faults
-from leyden.callbacks.faults import Faults
+from leyden.callbacks.faults.faults import Faults
+from leyden.callbacks.faults.index import FaultIndex
+from leyden.callbacks.faults.kinds import is_spent
 from leyden.harness.model import faults as model
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.runs.cases import play
@@ -25,22 +26,18 @@ def test_two_faults_apply_as_the_obligations_say() -> None:
 
 
 def test_the_newest_fault_applies(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reversed_of(self: Faults, delivery: Any, post: Any) -> Any:
-        rows, self._faults = self._faults, [*self._faults][::-1]  # type: ignore[assignment]
-        try:
-            return original(self, delivery, post)
-        finally:
-            self._faults = rows
+    def reversed_of(self: FaultIndex, group: str, delivery: Any, number: int) -> Any:
+        return reversed([*original(self, group, delivery, number)])
 
-    original = Faults._applying
-    monkeypatch.setattr(Faults, "_applying", reversed_of)
+    original = FaultIndex.of_attempt
+    monkeypatch.setattr(FaultIndex, "of_attempt", reversed_of)
     assert violation_of("fault-pair", "then unknown_field", "fault drop") is not None
     assert violation_of("fault-pair", "then drop", "fault drop") is None
 
 
 def test_a_burst_that_waits_and_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     def holding(self: Faults, delivery: Any, number: int, due_ms: int) -> Any:
-        first = next((one for one in self._faults if one["kind"] == "burst" and not faults.is_spent(one)), None)
+        first = next((one for one in self._faults if one["kind"] == "burst" and not is_spent(one)), None)
         if first is not None and not self._holds.holds(first, due_ms):
             return None
         return original(self, delivery, number, due_ms)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leyden.callbacks.faults import Faults
+from leyden.callbacks.faults.faults import Faults
 from leyden.harness.checks import responses
 from leyden.harness.control import store_checks
 from leyden.harness.engines.obligations import _first_of_each, _ordered

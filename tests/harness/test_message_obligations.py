@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from leyden.callbacks import faults, mutations
-from leyden.callbacks.faults import Faults
+from leyden.callbacks import mutations
+from leyden.callbacks.faults import faults
+from leyden.callbacks.faults.faults import Faults
 from leyden.harness.checks import messages
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.faults import CONTENT_FAULTS, COPYING, FAULTS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leyden.callbacks.faults import Faults
+from leyden.callbacks.faults.faults import Faults
 from leyden.callbacks.transport import TransportRouter
 from leyden.devserver import serve
 from leyden.devserver.sandboxes.registry import SandboxRegistry

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
-from leyden.callbacks.fault_kinds import KINDS, RATE_LIMIT
+from leyden.callbacks.faults.kinds import KINDS, RATE_LIMIT
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.callbacks.replies import TIMEOUT, WORDS, Reply

@@ -61,6 +61,7 @@ LAYERS: list[tuple[str, ...]] = [
     (
         "api_client",
         "arguments",
+        "condition_index",
         "errors",
         "extras",
         "files",

@@ -20,8 +20,8 @@ from freezegun import freeze_time
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
-from leyden.callbacks.fault_kinds import KINDS as FAULTS
-from leyden.callbacks.fault_kinds import RATE_LIMIT
+from leyden.callbacks.faults.kinds import KINDS as FAULTS
+from leyden.callbacks.faults.kinds import RATE_LIMIT
 from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.errors import ActionLogError, ArgumentError, ClosedError, UnknownAttempt
 from leyden.http_sandbox import HttpSandbox, create_sandbox

@@ -12,7 +12,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
-from leyden.callbacks.fault_kinds import CARRYING_KINDS, KINDS, RATE_LIMIT
+from leyden.callbacks.faults.kinds import CARRYING_KINDS, KINDS, RATE_LIMIT
 from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.devserver.argument_types import webhook_secret
 from leyden.errors import ApiError

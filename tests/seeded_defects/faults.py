@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from leyden import Sandbox
-from leyden.callbacks.faults import Faults
-from leyden.callbacks.holds import Holds
+from leyden.callbacks.faults.faults import Faults
+from leyden.callbacks.faults.holds import Holds
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.replies import Reply
 from leyden.server.ports import CallbackRequest, CallbackResponse

@@ -8,6 +8,8 @@ from leyden.harness.model.records import Charge, Delivery, Fault, StaticCharge
 
 DEFAULT_WAIT_S = 30  # in the Retry-After of a `rate_limit` without a delay
 HOLDING = ("delay", "reorder", "burst")  # the delivery is held before it is sent
+HOLDING_TOGETHER = ("reorder", "burst")  # each of these kinds holds at most MOST_HELD deliveries at a time
+MOST_HELD = 200
 FEWEST = {"burst": 2}  # the smallest count of the kinds that need more than one message
 COPYING = ("duplicate", "duplicate_new_id", "simultaneous", "redeliver")
 CONTENT_FAULTS = (
@@ -46,7 +48,7 @@ def is_possible(target: Charge | StaticCharge, event: str | None, attempt: int |
 
 
 class Faults:
-    """The injected faults, oldest first, and the deliveries that they hold.
+    """The injected faults, oldest first, and the deliveries that they hold, and those of them that are `released`.
 
     `earlier_secret` is the webhook secret of a project before its last rotation, with which `old_secret` signs; None
     before the first one.
@@ -56,11 +58,14 @@ class Faults:
         self.earlier_secret = earlier_secret
         self.injected: list[Fault] = []
         self.held: dict[Delivery, Fault] = {}
+        self.released: set[Delivery] = set()
 
     def next_match(self, kinds: tuple[str, ...], delivery: Delivery, number: int, now_ms: int) -> Fault | None:
         """The oldest fault of these kinds that applies to the attempt now; it is counted as applied."""
         for fault in self.injected:
             if fault.kind == "old_secret" and self.earlier_secret(delivery.charge.project) is None:
+                continue
+            if fault.kind in HOLDING_TOGETHER and self._held_by(fault.kind) >= MOST_HELD:
                 continue
             if fault.kind == "burst" and fault.left == 1 and not self._gathered(fault, now_ms):
                 continue  # it would hold this one alone
@@ -68,6 +73,9 @@ class Faults:
                 fault.left -= 1
                 return fault
         return None
+
+    def _held_by(self, kind: str) -> int:
+        return sum(by.kind == kind and one.status == "pending" for one, by in self.held.items())
 
     def hold(self, delivery: Delivery, fault: Fault, now_ms: int) -> tuple[int, list[Delivery]]:
         """Hold a delivery. Returns the time until which it is held, and the other deliveries that are released: a burst
@@ -82,6 +90,7 @@ class Faults:
             if not fault.left:
                 until, released = now_ms, gathered
         self.held[delivery] = fault
+        self.released.discard(delivery)
         return until, released
 
     def _gathered(self, fault: Fault, now_ms: int) -> list[Delivery]:
@@ -92,9 +101,13 @@ class Faults:
 
     def overtaken(self) -> list[tuple[Delivery, int]]:
         """The deliveries held by `reorder`, each with the number of its attempts. They are released at the end of the
-        attempt at another delivery that starts now."""
-        return [(one, len(one.attempts)) for one, by in self.held.items() if by.kind == "reorder"]
+        attempt at another delivery that starts now, unless they are before."""
+        held = (one for one, by in self.held.items() if by.kind == "reorder" and one not in self.released)
+        return [(one, len(one.attempts)) for one in held]
 
     def still_held(self, overtaken: list[tuple[Delivery, int]]) -> list[Delivery]:
-        """Those of these deliveries that have had no attempt since then."""
-        return [one for one, number in overtaken if one in self.held and len(one.attempts) == number]
+        """Those of these deliveries that have had no attempt since then: they are released now."""
+        held = [one for one, number in overtaken if one in self.held and len(one.attempts) == number]
+        held = [one for one in held if one not in self.released]
+        self.released.update(held)
+        return held

@@ -1,4 +1,5 @@
-"""Obligations of numbers: pages, sums, open invoices, stored answers, attempts in flight, secrets and clock ends."""
+"""Obligations of numbers: pages, sums, open invoices, stored answers, attempts in flight and held, secrets
+and clock ends."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ _LARGEST = "500000000"
 _DAY_MS = 86_400_000
 _INVOICES = 103
 _KEYS = 1_100
+_HELD = 200
 _PLACES = (0, 1, 99, 100, 101, _INVOICES - 1)  # of the invoices that are paid when they are closed
 # Times at which calendars and counters change.
 _STARTS = (
@@ -32,6 +34,7 @@ def count_obligations() -> Iterator[Obligation]:
     yield from _many_invoices()
     yield from _many_answers()
     yield from _in_flight()
+    yield from _held()
     yield from _secrets()
     yield from _times()
 
@@ -176,6 +179,20 @@ def _in_flight() -> Iterator[Obligation]:
         steps += [{"do": "advance", "by": by} for by in (0, 14_999, 1, 15_000, 400_000, _DAY_MS)]
         case = f"{charges} of Charges, {children} of payments of a Static Charge"
         yield Obligation("chargeUpdated", "in-flight", case, source, tuple(steps), setup="flight-changed")
+
+
+def _held() -> Iterator[Obligation]:
+    """One message more than the kinds of fault that concern several messages hold at a time."""
+    source = "sandbox.openapi.yaml#/components/schemas/FaultKind"
+    body = {"amount": "1000", "description": "x", "callbackUrl": "http://r1.inbox.localhost/", "expiresIn": 60}
+    for kind in ("reorder", "burst"):
+        steps: list[Step] = [{"do": "create_charge", "as": f"c{n}", "body": body} for n in range(_HELD + 1)]
+        steps += [
+            {"do": "fault", "kind": kind, "count": 2 * _HELD},
+            {"do": "advance", "to": ["expiry", "c0"], "offset": 0},
+        ]
+        steps += [{"do": "advance", "by": by} for by in (0, 59_999, 1, 3_600_000, 1)]
+        yield Obligation(f"fault {kind}", "held", f"{_HELD}, and one more", source, tuple(steps), setup="held-changed")
 
 
 def _secrets() -> Iterator[Obligation]:

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 from jsonschema_rs import Draft202012Validator
 
 from leyden.arguments import ALL_MSAT, MAX_COUNT, MAX_SPAN_MS
-from leyden.callbacks.fault_kinds import FaultSpec
+from leyden.callbacks.faults.kinds import FaultSpec
 from leyden.callbacks.mutations import SIGNATURE, STAMP
 from leyden.callbacks.replies import REPLY_SCHEMA, WORDS
 from leyden.errors import ForkError

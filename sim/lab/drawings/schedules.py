@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from leyden.callbacks.faults import TIMER as FAULT
+from leyden.callbacks.faults.faults import TIMER as FAULT
 from leyden.callbacks.receivers import TIMER as RESPONSE
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.events.callback_events import callback_waits, host_of, response_of, rule_of

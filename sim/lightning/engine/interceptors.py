@@ -48,7 +48,7 @@ class Interceptors:
         self._journal = journal
         self._engine = engine
         self._receiver = receiver
-        self._index: InterceptorIndex | None = None
+        self.index = InterceptorIndex(self.rows)
         self.on_removed_outage: Callable[[], None] = lambda: None
         engine.intercept, engine.outage, engine.has_outages = self.apply, self.offline_until, self.has_outages
         engine.what_is_offline = self.what_is_offline
@@ -107,9 +107,8 @@ class Interceptors:
             "channel": channel, "code": code, "delay_ms": delay_ms, "from_ms": from_ms, "until_ms": until_ms,
             "times": times, "acted": 0,
         }  # fmt: skip
-        index = self._current_index()
         self.rows.put(row)
-        index.add(row)
+        self.index.add(row)
         facts = {name: value for name, value in row.items() if value is not None and name not in ("id", "acted")}
         facts["what"] = facts.pop("kind")
         self._journal.note("interceptor_added", row["id"], **facts)
@@ -150,7 +149,7 @@ class Interceptors:
         if not len(self.rows):
             return None
         edges, policies = shard.edges, self._engine.policies
-        index, payment, now = self._current_index(), shard.owner.id, self._clock.now()
+        index, payment, now = self.index, shard.owner.id, self._clock.now()
         if hop < len(edges):
             row = index.first_forwarding(payment, hop, len(edges), edges[hop], self._ends(edges[hop]), now)
         else:
@@ -171,33 +170,13 @@ class Interceptors:
         and on nothing else."""
         if not len(self.rows):
             return None
-        return self._current_index().offline_until(payment_id, edge, self._ends(edge), self._clock.now())
+        return self.index.offline_until(payment_id, edge, self._ends(edge), self._clock.now())
 
     def what_is_offline(self, payment_id: str | None, edge: int) -> str | None:
         """The node or the channel that an interceptor keeps offline for a message about a payment that would pass an
         edge, as the start of a reason; None if none does."""
-        row = self._current_index().first_offline(payment_id, edge, self._ends(edge), self._clock.now())
+        row = self.index.first_offline(payment_id, edge, self._ends(edge), self._clock.now())
         return None if row is None else self._offline_text(row, edge)
-
-    # Part of a commit (`leyden.server.store.rows.CommitParticipant`)
-
-    def begin(self) -> None:
-        """A commit begins."""
-        if self._index is not None:
-            self._index.changed = False
-
-    def commit(self) -> None:
-        """The commit is written."""
-
-    def rollback(self, error: BaseException) -> None:
-        """The commit was rolled back: the index is built again, from the rows, if it changed."""
-        if self._index is not None and self._index.changed:
-            self._index = None
-
-    def _current_index(self) -> InterceptorIndex:
-        if self._index is None:
-            self._index = InterceptorIndex(self.rows)
-        return self._index
 
     def _ends(self, edge: int) -> tuple[int, int]:
         policies = self._engine.policies

@@ -125,8 +125,8 @@ class RoutedPayments(Payments):
 
     @property
     def participants(self) -> tuple[CommitParticipant, ...]:
-        """The network and its interceptors."""
-        return self.engine, self.interceptors
+        """The network, and the index of its interceptors."""
+        return self.engine, self.interceptors.index
 
     @property
     def mission_control(self) -> MissionControl | PayerModel:

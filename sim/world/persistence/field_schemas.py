@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leyden.arguments import ALL_MSAT, MAX_COUNT
-from leyden.callbacks import fault_kinds, replies
+from leyden.callbacks import replies
+from leyden.callbacks.faults import kinds as fault_kinds
+from leyden.callbacks.faults.holds import EFFECT, RELEASE
 from leyden.distributions import MAX_SPREAD, SHAPES
 from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, WAITING
 from leyden.lightning.engine.interceptor_row import KINDS as INTERCEPTOR_KINDS
@@ -219,6 +221,7 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("PayerRow", "share"): _SHARE,
     ("FaultRow", "kind"): _one_of(*fault_kinds.KINDS),
     ("HeldRow", "kind"): _one_of(*fault_kinds.HOLDING_KINDS),
+    ("HeldRow", "waits"): _one_of(RELEASE, EFFECT, None),
     ("ServiceFaultRow", "kind"): _one_of(*service_faults.KINDS),
     ("ServiceFaultRow", "status"): _one_of(*service_faults.STATUSES, None),
     ("ServiceFaultRow", "body"): _one_of(*service_faults.BODIES, None),

@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from leyden.callbacks.callback_rows import HeldRow, HitRow, LateReplyRow, PostRow, ReceiverRow, WaitingRow
-from leyden.callbacks.fault_kinds import FaultRow
+from leyden.callbacks.faults.kinds import FaultRow
 from leyden.lightning.engine.interceptor_row import InterceptorRow, RemovedInterceptorRow
 from leyden.lightning.payer.automatic_payments import DocumentCountRow, NewInvoiceRow
 from leyden.lightning.payer.payer_rules import PayerRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
-from leyden.callbacks.fault_hits import attempt_id
+from leyden.callbacks.callback_rows import attempt_id
 from leyden.callbacks.inboxes import Inbox, Posts
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import PENDING

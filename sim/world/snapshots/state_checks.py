@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from leyden.callbacks import faults, receivers
+from leyden.callbacks import receivers
+from leyden.callbacks.faults import faults
 from leyden.lightning.payer import automatic_payments, payments
 from leyden.lightning.payer.network_rows import BACKGROUND_TIMER, NETWORK_TIMER
 from leyden.lightning.receiver import invoices

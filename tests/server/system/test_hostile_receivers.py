@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from leyden.callbacks.faults import FaultSpec
+from leyden.callbacks.faults.kinds import FaultSpec
 from leyden.server.callbacks.attempts import READ_CAP_BYTES, AttemptLog
 from leyden.server.callbacks.egress import Egress
 from leyden.server.contract.document.yaml_loader import read_yaml

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.arguments import receiver_name
-from leyden.callbacks.fault_kinds import FaultFieldRefused
-from leyden.callbacks.faults import FaultSpec, fault_resource
+from leyden.callbacks.faults.kinds import FaultFieldRefused, FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.receiver import Receiver
 from leyden.callbacks.replies import parse_reply

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leyden.callbacks import faults
-from leyden.callbacks.fault_kinds import FaultRow
+from leyden.callbacks.faults import faults
+from leyden.callbacks.faults.kinds import FaultRow
 from leyden.devserver.control.callbacks.charge_events import instant_text, never_comes, until_text
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, is_in_flight

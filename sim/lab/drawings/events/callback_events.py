@@ -11,10 +11,10 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from leyden.callbacks.callback_rows import HitEventRow, LateReplyRow, RequestRow, WaitingRow, attempt_of
-from leyden.callbacks.fault_hits import APPLIED, HELD, UNMET
-from leyden.callbacks.fault_kinds import HOLDING_KINDS
-from leyden.callbacks.faults import COPY_ANSWERED, COPY_STARTED
-from leyden.callbacks.faults import TIMER as FAULT
+from leyden.callbacks.faults.faults import COPY_ANSWERED, COPY_STARTED
+from leyden.callbacks.faults.faults import TIMER as FAULT
+from leyden.callbacks.faults.hits import APPLIED, HELD, UNMET
+from leyden.callbacks.faults.kinds import HOLDING_KINDS
 from leyden.callbacks.receivers import TIMER as RESPONSE
 from leyden.callbacks.replies import NOT_RECEIVED, PROTOCOL, REFUSED, RESET, TIMEOUT, TLS, never_left
 from leyden.lab.drawings.events.payment_events import CALLBACK, SERVICE, Event

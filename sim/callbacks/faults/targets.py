@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from leyden.callbacks.fault_kinds import FaultFieldRefused, FaultSpec
+from leyden.callbacks.faults.kinds import FaultFieldRefused, FaultSpec
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from leyden.callbacks.callback_rows import HitEventRow, HitRow, SentRow
-from leyden.callbacks.fault_kinds import HOLDING_KINDS, FaultRow
+from leyden.callbacks.callback_rows import HitEventRow, HitRow, SentRow, attempt_id
+from leyden.callbacks.faults.kinds import HOLDING_KINDS, FaultRow
 from leyden.callbacks.replies import never_left
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.delivery_row import DeliveryRow
@@ -41,7 +41,7 @@ class FaultHits:
     def applied(self, delivery_id: str, number: int, fault: FaultRow, sent: list[SentRow] | None) -> None:
         """A fault applies to an attempt, and `sent` is sent instead, as in `HitRow`. One that delays an attempt may
         come before another one."""
-        self.add(delivery_id, number, APPLIED, fault["kind"], sent, fault["id"])
+        self.add(delivery_id, number, APPLIED, fault["kind"], sent, fault["id"], fault["hits"])
 
     def signed(self, post: CallbackRequest) -> None:
         """This message was sent. That of a recorded attempt gets its timestamp and its signature with the response."""
@@ -66,13 +66,25 @@ class FaultHits:
         kind: str,
         sent: list[SentRow] | None = None,
         fault_id: str | None = None,
+        hit: int | None = None,
     ) -> None:
-        """An event of an attempt, by a fault of this kind."""
+        """An event of an attempt, by a fault of this kind, and the number of this hit of it."""
         row = self.row(delivery_id, number)
         events = [*(row.get("events", ()) if row is not None else ()), self._event(event, kind)]
         if fault_id is not None:
             events[-1]["by"] = fault_id
+        if hit is not None:
+            events[-1]["hit"] = hit
         self._rows.put({"id": attempt_id(delivery_id, number), "kind": kind, "sent": sent, "events": events})
+
+    def numbers(self, delivery_id: str, number: int, fault_id: str) -> list[int] | None:
+        """The numbers of the hits with which a fault applied to an attempt; None if rows of an earlier version do not
+        say so."""
+        row = self.row(delivery_id, number)
+        events = () if row is None else row.get("events", ())
+        applied = [one for one in events if one["event"] == APPLIED and one.get("by") == fault_id]
+        hits = [one["hit"] for one in applied if "hit" in one]
+        return hits if applied and len(hits) == len(applied) else None
 
     def withdraw(self, delivery_id: str, number: int, kind: str) -> None:
         """The fault of this kind that applied to an attempt had no effect. One that delayed the attempt before had one.
@@ -149,11 +161,6 @@ class FaultHits:
 
     def _event(self, event: str, kind: str, answer: str = "") -> HitEventRow:
         return {"at": self._now(), "event": event, "fault": kind, "answer": answer}
-
-
-def attempt_id(delivery_id: str, number: int) -> str:
-    """The id of the row of an attempt."""
-    return f"{delivery_id}#{number}"
 
 
 def _is_of_copy(event: HitEventRow) -> bool:

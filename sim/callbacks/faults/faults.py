@@ -7,39 +7,28 @@ from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from typing import Any, cast
 
-from leyden.callbacks.callback_rows import (
-    HeldRow,
-    WaitingRow,
-    attempt_of,
-    packed,
-    request_id,
-    unpacked,
-)
-from leyden.callbacks.fault_hits import DROPPED, UNMET, FaultHits, original_never_left
-from leyden.callbacks.fault_kinds import (
-    CARRYING_KINDS,
+from leyden.callbacks.callback_rows import HeldRow, WaitingRow, attempt_id, attempt_of, packed, request_id, unpacked
+from leyden.callbacks.faults.hits import DROPPED, UNMET, FaultHits, original_never_left
+from leyden.callbacks.faults.holds import Holds
+from leyden.callbacks.faults.index import HOLDING, SENDING, FaultIndex
+from leyden.callbacks.faults.kinds import (
     HOLDING_KINDS,
-    KINDS,
     RATE_LIMIT,
     WITHOUT,
     FaultRow,
     FaultSpec,
-    fault_resource,
-    fits,
     is_last,
-    is_spent,
     known_names,
     with_unsent,
 )
-from leyden.callbacks.fault_targets import check_sends
-from leyden.callbacks.holds import Holds
+from leyden.callbacks.faults.targets import check_sends
 from leyden.callbacks.mutations import CONTENT_KINDS, SIGNATURE, STAMP, mutated, renamed, resent
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.replies import never_left
 from leyden.errors import ArgumentError
 from leyden.rng import uuid4_from
 from leyden.server.callbacks.attempts import Attempt
-from leyden.server.callbacks.deliveries import ResultKinds, result_kind
+from leyden.server.callbacks.deliveries import GONE, ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.charges import ChargeService
@@ -60,12 +49,7 @@ from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import to_iso
 
-__all__ = ["KINDS", "FaultSpec", "Faults", "fault_resource"]
-
 TIMER = "fault"
-
-_SENDING = frozenset({*CARRYING_KINDS, *CONTENT_KINDS})
-_HOLDING = frozenset(HOLDING_KINDS)
 
 COPY_STARTED, COPY_ANSWERED, COPY_NOT_SENT = "copy_started", "copy_answered", "copy_not_sent"
 _COPY_KINDS = ResultKinds(COPY_ANSWERED, "copy_failed", COPY_NOT_SENT)
@@ -79,8 +63,8 @@ class Faults:
     after a restart. `rng` is a random stream of the faults' own: the world's ids and schedules are the same with faults
     as without.
 
-    `exclusive` is entered around what the faults write by themselves. `connect` must be called before the first
-    callback.
+    `index` takes part in commits. `exclusive` is entered around what the faults write by themselves. `connect` must be
+    called before the first callback.
     """
 
     def __init__(
@@ -101,6 +85,7 @@ class Faults:
         self._exclusive = exclusive
         self._contract = contract
         self._faults = cast(TypedTable[FaultRow], store.table("faults"))
+        self.index = FaultIndex(self._faults)
         self._waiting = cast(TypedTable[WaitingRow], store.table("fault_posts"))
         self.hits = FaultHits(store, clock)
         self._holds = Holds(store, clock, journal, self._faults, self.hits, lambda: self._outbox)
@@ -132,6 +117,7 @@ class Faults:
                 " /sandbox/v1/webhook-secret/rotate)"
             )
         self._faults.put(row)
+        self.index.add(row)
         self._journal.note("fault_added", row["id"], fault=spec.kind)
         return row
 
@@ -174,7 +160,7 @@ class Faults:
         if held is not None:
             self._holds.end(held)
             return None
-        fault = self._holding(delivery, number, self._clock.now()) if len(self._faults) else None
+        fault = self._holding(delivery, number, self._clock.now())
         return None if fault is None else self._holds.begin(fault, delivery["id"], number)
 
     def postponing(self, delivery: DeliveryRow, number: int, due_ms: int) -> tuple[FaultRow, int] | None:
@@ -192,14 +178,14 @@ class Faults:
         if not len(self._faults) or operation_id not in self._known["operations"]:
             return None
         with suppress(StorageUnavailable), self._exclusive():
-            for fault in self._faults:
-                if fault["kind"] == RATE_LIMIT and fault["operation"] in (None, operation_id) and not is_spent(fault):
-                    hit = fault["hits"] + 1
-                    self._faults.put({**fault, "hits": hit})
-                    self._journal.note("fault_hit", fault["id"], fault=RATE_LIMIT, operation=operation_id, hit=hit)
-                    wait_s = -(-(fault["delay_ms"] or 0) // 1_000)
-                    detail = f"too many requests, because a fault asks for it: try again in {wait_s} s"
-                    return TooManyRequests(detail, headers={"Retry-After": str(wait_s)})
+            fault = next(self.index.of_request(operation_id), None)
+            if fault is not None:
+                hit = fault["hits"] + 1
+                self._faults.put({**fault, "hits": hit})
+                self._journal.note("fault_hit", fault["id"], fault=RATE_LIMIT, operation=operation_id, hit=hit)
+                wait_s = -(-(fault["delay_ms"] or 0) // 1_000)
+                detail = f"too many requests, because a fault asks for it: try again in {wait_s} s"
+                return TooManyRequests(detail, headers={"Retry-After": str(wait_s)})
         return None
 
     # The port
@@ -227,13 +213,15 @@ class Faults:
         if post.copied_by is None:
             if never_left(response):
                 for kind, fault_id in self.hits.applying(post.delivery_id, post.attempt):
-                    if kind in _HOLDING:
+                    if kind in HOLDING_KINDS:
                         self._holds.not_sent(kind, fault_id, post)
                     elif not self.hits.is_copied(post.delivery_id, post.attempt, kind):
                         self._withdraw(kind, fault_id, post)
             self.hits.signed(post)
             self._outbox.on_response(post, response)
             if len(self._holds):
+                if response.status == GONE:
+                    self._holds.drop_stopped(post.delivery_id)
                 self._holds.end_of_attempt(post)
             return
         fault_id, _ = post.copied_by
@@ -255,23 +243,18 @@ class Faults:
         """The attempts in flight that were dropped and have yet to time out, by delivery id and number."""
         return frozenset(attempt_of(row["post"]) for row in self._waiting if not row["is_copy"])
 
-    def waiting(self, delivery_id: str) -> list[tuple[int, int, bool]]:
-        """What faults have scheduled for the attempts of a delivery: the instant (ms), the number of the attempt, and
-        whether a copy of it is sent then; otherwise it times out, because it was dropped."""
-        rows = [(row, attempt_of(row["post"])) for row in self._waiting]
-        return sorted((row["due_at"], number, row["is_copy"]) for row, (of, number) in rows if of == delivery_id)
-
     def attempt_note(self, delivery_id: str, number: int, attempt: Attempt) -> str:
         """The note of an attempt; of one that was dropped and has yet to time out, when it does."""
         unmet = self.hits.unmet(delivery_id, number)
         notes = [] if unmet is None else [f"held by the fault {unmet}: nothing {WITHOUT[unmet]} it"]
         if attempt.ended_at is None and self.hits.is_dropped(delivery_id, number):
-            ends = [due_ms for due_ms, of, is_copy in self.waiting(delivery_id) if of == number and not is_copy]
-            notes += [DROPPED, *(f"it times out at {to_iso(due_ms)}" for due_ms in ends)]
+            waiting = self._waiting.row(attempt_id(delivery_id, number))
+            notes += [DROPPED, *([] if waiting is None else [f"it times out at {to_iso(waiting['due_at'])}"])]
         return "; ".join(filter(None, [*notes, attempt.note]))
 
     def resume(self) -> None:
-        """Set the timers again after a store was opened."""
+        """Set the timers again after a store was opened, and hold nothing of deliveries that ended then."""
+        self._holds.resume()
         for row in self._waiting:
             self._clock.call_at(row["due_at"], CALLBACK, TIMER, row["id"])
 
@@ -279,22 +262,20 @@ class Faults:
 
     def _holding(self, delivery: DeliveryRow, number: int, due_ms: int) -> FaultRow | None:
         """The fault that holds an attempt that is due at `due_ms`, or None."""
-        for fault in self._faults:
-            is_fitting = fault["kind"] in _HOLDING and not is_spent(fault) and fits(fault, delivery, number)
-            if is_fitting and self._holds.holds(fault, due_ms):
-                return fault
-        return None
+        if not len(self._faults):
+            return None
+        fitting = self.index.of_attempt(HOLDING, delivery, number)
+        return next((fault for fault in fitting if self._holds.holds(fault, due_ms)), None)
 
     def _applying(self, delivery: DeliveryRow, post: CallbackRequest) -> tuple[FaultRow | None, CallbackRequest]:
         """The fault that applies to an attempt that is sent, and the changed message. A fault of the message that
         would leave this one as it is does not apply."""
-        for fault in self._faults:
-            if fault["kind"] in _SENDING and not is_spent(fault) and fits(fault, delivery, post.attempt):
-                if fault["kind"] not in CONTENT_KINDS:
-                    return fault, post
-                changed = mutated(fault, post, *self._secrets(delivery), self._rng)
-                if changed != post:
-                    return fault, changed
+        for fault in self.index.of_attempt(SENDING, delivery, post.attempt):
+            if fault["kind"] not in CONTENT_KINDS:
+                return fault, post
+            changed = mutated(fault, post, *self._secrets(delivery), self._rng)
+            if changed != post:
+                return fault, changed
         return None, post
 
     def _count_hit(self, fault: FaultRow, delivery_id: str, number: int, *sent: CallbackRequest) -> FaultRow:
@@ -307,7 +288,7 @@ class Faults:
             ]
             facts |= _not_hashed(sent[0].url)
         instead = [] if fault["kind"] == "drop" else facts.get("sent")
-        self.hits.applied(delivery_id, number, fault, instead)
+        self.hits.applied(delivery_id, number, updated, instead)
         self._journal.note("fault_hit", fault["id"], fault=fault["kind"], **facts)
         return updated
 
@@ -320,13 +301,21 @@ class Faults:
         if fault is not None:  # else it was cleared meanwhile
             fault = {**fault, "hits": fault["hits"] - 1}
             self._faults.put(with_unsent(fault, -1) if is_known else fault)
-        of_attempt = [one for one in self._waiting if attempt_of(one["post"]) == (post.delivery_id, post.attempt)]
-        for waiting in of_attempt:
-            self._waiting.delete(waiting["id"])
-            self._clock.cancel(TIMER, waiting["id"])
+            self.index.add(fault)
+        for waiting_id in (request_id(post), *self._copies(fault_id, post)):
+            if self._waiting.delete(waiting_id):
+                self._clock.cancel(TIMER, waiting_id)
         self.hits.withdraw(post.delivery_id, post.attempt, kind)
         if not is_known:
             self._unmet(fault_id, kind, post)
+
+    def _copies(self, fault_id: str, post: CallbackRequest) -> list[str]:
+        """The ids that the rows of a message's copies may have. Rows of earlier versions do not say which."""
+        hits = self.hits.numbers(post.delivery_id, post.attempt, fault_id)
+        if hits is not None:
+            return [request_id(post._replace(copied_by=(fault_id, hit))) for hit in hits]
+        attempt = (post.delivery_id, post.attempt)
+        return [row["id"] for row in self._waiting if attempt_of(row["post"]) == attempt]
 
     def _unmet(self, fault_id: str, kind: str, post: CallbackRequest) -> None:
         self._journal.note(UNMET, fault_id, fault=kind, delivery=post.delivery_id, attempt=post.attempt)

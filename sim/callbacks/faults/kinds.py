@@ -12,7 +12,6 @@ from leyden.callbacks.inspection import is_json_type
 from leyden.callbacks.mutations import CONTENT_KINDS, UNKNOWN_STATUS, WRONG_CONTENT_TYPE
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.deliveries import HEADER_NAMES
-from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.contract.json_schema.schemas import properties
 from leyden.server.contract.types import Contract
 from leyden.server.errors import TooManyRequests
@@ -214,16 +213,6 @@ def _statuses(schema: Mapping[str, Any]) -> Iterator[str]:
     for body in (schema, *properties(schema).get("data", ())):
         for status in properties(body).get("status", ()):
             yield from status.get("enum", (status["const"],) if "const" in status else ())
-
-
-def fits(fault: FaultRow, delivery: DeliveryRow, number: int) -> bool:
-    """Whether the fault matches attempt `number` of this delivery row."""
-    return (
-        fault["operation"] in (None, delivery["rule"])
-        and fault["event"] in (None, delivery["event"])
-        and fault["charge"] in (None, delivery["resource_id"], delivery.get("endpoint_id"))
-        and fault["attempt"] in (None, number)
-    )
 
 
 def effective(fault: FaultRow) -> int:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from leyden.callbacks.callback_rows import HeldRow
-from leyden.callbacks.fault_hits import APPLIED, HELD, UNMET, FaultHits, attempt_id
-from leyden.callbacks.fault_kinds import FaultRow, effective, is_last, is_spent, with_held, with_idle, with_unsent
+from leyden.callbacks.callback_rows import HeldRow, attempt_id
+from leyden.callbacks.faults.hits import APPLIED, HELD, UNMET, FaultHits
+from leyden.callbacks.faults.kinds import FaultRow, effective, is_last, is_spent, with_held, with_idle, with_unsent
 from leyden.server.callbacks.deliveries import PENDING
+from leyden.server.callbacks.delivery_row import endpoint_of
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.ports import CallbackRequest, Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
+
+RELEASE, EFFECT = "release", "effect"  # what an attempt that `reorder` holds waits for
+MOST_HELD = 200  # attempts that `reorder` holds at a time, and `burst`
 
 
 class Holds:
@@ -20,9 +24,10 @@ class Holds:
 
     A `delay` has its effect at once. A `reorder` has it when an attempt starts that was due after the one that it
     holds, a `burst` when it holds a second one; an attempt that is sent before that was held without effect, and the
-    journal says so. So was one whose delivery
-    has ended before it, because another callback got a 410. What a `burst` holds until one instant is a gathering; the
-    next attempt after that begins another one. `outbox` has the deliveries.
+    journal says so. So was one whose delivery has ended before it, because another callback got a 410. What a `burst`
+    holds until one instant is a gathering; the next attempt after that begins another one. Each of these two kinds
+    holds at most `MOST_HELD` attempts at a time, because each attempt that starts looks at all that `reorder` holds.
+    `outbox` has the deliveries.
     """
 
     def __init__(
@@ -39,7 +44,7 @@ class Holds:
         self._faults = faults
         self._hits = hits
         self._outbox = outbox
-        self._held = cast(TypedTable[HeldRow], store.table("held_back"))
+        self._held = cast(TypedTable[HeldRow], store.table("held_back", key="id", indexes=("fault", "kind", "waits")))
 
     def __len__(self) -> int:
         return len(self._held)
@@ -50,12 +55,15 @@ class Holds:
 
     def count(self, fault_id: str | None) -> int:
         """How many attempts this fault holds, or all faults do."""
-        return sum(fault_id in (None, row["fault"]) for row in self._held)
+        return self._held.count_with({} if fault_id is None else {"fault": fault_id})
 
     def holds(self, fault: FaultRow, due_ms: int) -> bool:
         """Whether the fault, which is not spent, can hold an attempt that is due at `due_ms`. A `burst` does not hold
         the last one of its count alone: that would change nothing."""
-        return fault["kind"] != "burst" or not is_last(fault) or bool(self._gathered(fault, due_ms))
+        kind = fault["kind"]
+        if kind != "delay" and self._held.count_with({"kind": kind}) >= MOST_HELD:
+            return False
+        return kind != "burst" or not is_last(fault) or bool(self._gathered(fault, due_ms))
 
     def until(self, fault: FaultRow, due_ms: int) -> int:
         """The instant until which the fault holds an attempt that is due at `due_ms`, if nothing releases it before."""
@@ -64,10 +72,13 @@ class Holds:
 
     def end(self, held: HeldRow) -> None:
         """The attempt is sent: its time has come, or it was replayed in the meantime, which is the same."""
-        for row in self._after(held):
-            self._held.put({**row, "not_overtaken_by": attempt_id(held["id"], held["attempt"])})
+        sent, place = attempt_id(held["id"], held["attempt"]), self._held.id_of(held["id"]) or 0
+        for row in self._waiting():
+            # It was due after this one.
+            if (self._held.id_of(row["id"]) or 0) > place and not self._is_met(row):
+                self._held.put({**row, "not_overtaken_by": sent})
         self._held.delete(held["id"])
-        is_met = held["kind"] == "delay" or self._hits.has_effect(held["id"], held["attempt"])
+        is_met = held["kind"] == "delay" or self._is_met(held)
         fault = self._faults.row(held["fault"])
         if fault is not None:
             fault = with_held(fault, -1)
@@ -79,7 +90,9 @@ class Holds:
 
     def not_sent(self, kind: str, fault_id: str, post: CallbackRequest) -> None:
         """The message of an attempt was never sent, so it was held without an effect."""
-        held: HeldRow = {"id": post.delivery_id, "attempt": post.attempt, "fault": fault_id, "kind": kind}
+        held: HeldRow = {
+            "id": post.delivery_id, "attempt": post.attempt, "fault": fault_id, "kind": kind, "waits": None,
+        }  # fmt: skip
         fault = self._faults.row(fault_id)
         if fault is not None:
             self._faults.put(with_unsent(fault, 1))
@@ -94,7 +107,9 @@ class Holds:
             others = self._gathered(fault, now)
             fault = {**fault, "until": until}
         fault = with_held({**fault, "hits": fault["hits"] + 1}, 1)
-        held: HeldRow = {"id": delivery_id, "attempt": number, "fault": fault["id"], "kind": fault["kind"]}
+        kind = fault["kind"]
+        waits = RELEASE if kind == "reorder" else None
+        held: HeldRow = {"id": delivery_id, "attempt": number, "fault": fault["id"], "kind": kind, "waits": waits}
         self._held.put(held)
         if fault["kind"] == "delay":
             self._faults.put(fault)
@@ -105,7 +120,7 @@ class Holds:
         self._note(HELD, held)
         if others:
             for row in (*others, held):
-                if not self._hits.has_effect(row["id"], row["attempt"]):
+                if not self._is_met(row):
                     self._apply(row, was_idle=True)
         if fault["kind"] == "burst" and is_spent(fault):
             self.release(others)
@@ -116,20 +131,35 @@ class Holds:
         """Note the start of an attempt. Its end releases the attempts at other deliveries that `reorder` holds back,
         and it has overtaken those of them that were due before it."""
         started = attempt_id(post.delivery_id, post.attempt)
-        for row in list(self._held):
-            if row["kind"] == "reorder" and row["id"] != post.delivery_id:
-                is_overtaken = row.get("not_overtaken_by") != started
-                if is_overtaken and not self._hits.has_effect(row["id"], row["attempt"]):
-                    self._apply(row, was_idle=True)
+        for row in self._waiting():
+            if row["id"] == post.delivery_id:
+                continue
+            if row.get("not_overtaken_by") != started and not self._is_met(row):
+                self._apply(row, was_idle=True)
+                if row["waits"] == EFFECT:
+                    self._held.put({**row, "waits": None})
+            if row["waits"] == RELEASE:
                 self._held.put({**row, "overtaken_by": [*row.get("overtaken_by", ()), started]})
 
     def end_of_attempt(self, post: CallbackRequest) -> None:
-        """Release the attempts that were held when this one started, and drop those whose delivery has ended."""
+        """Release the attempts that were held when this one started."""
         ended = attempt_id(post.delivery_id, post.attempt)
+        released = [row for row in self._held.find("waits", RELEASE) if ended in row.get("overtaken_by", ())]
+        for row in released:
+            self._held.put({**row, "overtaken_by": [], "waits": None if self._is_met(row) else EFFECT})
+        self.release(released)
+
+    def drop_stopped(self, delivery_id: str) -> None:
+        """Drop what is held of the deliveries that a 410 to this one has ended."""
+        row = self._outbox().delivery(delivery_id)
+        self._drop_ended(() if row is None else [one["id"] for one in self._outbox().deliveries(endpoint_of(row)[0])])
+
+    def resume(self) -> None:
+        """Drop what is held of deliveries that have ended when a store was opened."""
         for row in list(self._held):
-            if self._status(row["id"]) != PENDING:
-                self._drop(row)
-        self.release([row for row in self._held if ended in row.get("overtaken_by", ())])
+            if row["kind"] == "reorder" and "waits" not in row:  # of an earlier version
+                self._held.put({**row, "waits": RELEASE})
+        self._drop_ended([row["id"] for row in self._held])
 
     def release(self, held: Sequence[HeldRow]) -> None:
         """Make the deliveries of these attempts due, of which none was removed."""
@@ -137,19 +167,29 @@ class Holds:
             if self._status(row["id"]) is not None:
                 self._outbox().reschedule(row["id"], self._clock.now())
 
-    def _after(self, held: HeldRow) -> list[HeldRow]:
-        """What `reorder` holds and has held no longer than this attempt: it was due after it."""
-        rows = list(self._held)
-        after = rows[[row["id"] for row in rows].index(held["id"]) + 1 :]
-        return [row for row in after if row["kind"] == "reorder"]
+    def _waiting(self) -> list[HeldRow]:
+        """What `reorder` holds and has not released, or has released without an effect, in the order in which it was
+        held."""
+        found = [*self._held.find("waits", RELEASE), *self._held.find("waits", EFFECT)]
+        return sorted(found, key=lambda row: self._held.id_of(row["id"]) or 0)
+
+    def _is_met(self, held: HeldRow) -> bool:
+        return self._hits.has_effect(held["id"], held["attempt"])
 
     def _gathered(self, fault: FaultRow, at_ms: int) -> list[HeldRow]:
         """What a `burst` holds for the gathering that an attempt due at `at_ms` joins. What is due already, and waits
         for the end of other attempts, belongs to one that is over; so does what a replay has given another instant."""
         until = fault.get("until", -1)
-        held = [row for row in self._held if row["fault"] == fault["id"]] if until >= at_ms else []
+        held = self._held.find("fault", fault["id"]) if until >= at_ms else []
         deliveries = [(row, self._outbox().delivery(row["id"])) for row in held]
         return [row for row, delivery in deliveries if delivery is not None and delivery["due_at"] == until]
+
+    def _drop_ended(self, delivery_ids: Iterable[str]) -> None:
+        """Drop what is held of those of these deliveries that have ended, in the order in which it was held."""
+        found = [row for row in map(self._held.row, delivery_ids) if row is not None]
+        ended = [row for row in found if self._status(row["id"]) != PENDING]
+        for row in sorted(ended, key=lambda row: self._held.id_of(row["id"]) or 0):
+            self._drop(row)
 
     def _drop(self, held: HeldRow) -> None:
         """The delivery has ended and its attempt was never sent, so it was held without an effect."""
@@ -157,7 +197,7 @@ class Holds:
         fault = self._faults.row(held["fault"])
         if fault is not None:
             fault = with_held(fault, -1)
-            is_met = self._hits.has_effect(held["id"], held["attempt"])
+            is_met = self._is_met(held)
             self._faults.put(with_unsent(fault, 1) if is_met else with_idle(fault, 0, holding=-1))
         if self._status(held["id"]) is not None:
             self._hits.add(held["id"], held["attempt"], UNMET, held["kind"])

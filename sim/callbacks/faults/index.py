@@ -1,0 +1,87 @@
+"""The faults that are left, by what they match: an attempt reads those that may apply to it, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+
+from leyden.callbacks.faults.kinds import HOLDING_KINDS, RATE_LIMIT, FaultRow, is_spent
+from leyden.condition_index import ConditionIndex
+from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.store.typed_table import TypedTable
+
+HOLDING, SENDING = "holding", "sending"
+
+
+class FaultIndex:
+    """An index of the faults that are not spent, built from their rows when it is first used. A spent one is removed
+    when it is found, so the index is built again after a commit that changed it and was rolled back."""
+
+    def __init__(self, faults: TypedTable[FaultRow]) -> None:
+        self._faults = faults
+        self._index: ConditionIndex | None = None
+        self._changed = False
+
+    def add(self, fault: FaultRow) -> None:
+        """Add a fault, of which there is a row, or one that is no longer spent. No effect on one that is here."""
+        if self._index is not None:
+            self._add(self._index, fault)
+
+    def of_attempt(self, group: str, delivery: DeliveryRow, number: int) -> Iterator[FaultRow]:
+        """The faults of a group, `HOLDING` or `SENDING`, that match an attempt of a delivery, the oldest first."""
+        charges = (delivery["resource_id"], delivery.get("endpoint_id"))
+        return self._left(
+            self._built().matching((group,), (delivery["rule"],), (delivery["event"],), charges, (number,))
+        )
+
+    def of_request(self, operation_id: str) -> Iterator[FaultRow]:
+        """The faults `rate_limit` that match a request of an operation, the oldest first."""
+        return self._left(self._built().matching((RATE_LIMIT,), (operation_id,), (), (), ()))
+
+    # Part of a commit (`leyden.server.store.rows.CommitParticipant`)
+
+    def begin(self) -> None:
+        """A commit begins: nothing has changed in it."""
+        self._changed = False
+
+    def commit(self) -> None:
+        """Keep the changes."""
+
+    def rollback(self, error: BaseException) -> None:
+        """The rows are as they were at `begin`: read them again, if that makes a difference."""
+        if self._changed:
+            self._index = None
+
+    # Inside
+
+    def _built(self) -> ConditionIndex:
+        if self._index is None:
+            index = self._index = ConditionIndex()
+            self._changed = True
+            for fault in self._faults:
+                self._add(index, fault)
+        return self._index
+
+    def _add(self, index: ConditionIndex, fault: FaultRow) -> None:
+        self._changed = True
+        if not is_spent(fault):
+            kind = fault["kind"]
+            group = HOLDING if kind in HOLDING_KINDS else RATE_LIMIT if kind == RATE_LIMIT else SENDING
+            conditions = (group, fault["operation"], fault["event"], fault["charge"], fault["attempt"])
+            index.add(conditions, (self._faults.id_of(fault["id"]) or 0, fault["id"]))
+
+    def _left(self, lists: Iterator[list[tuple[int, str]]]) -> Iterator[FaultRow]:
+        found = list(lists)
+        for items in found:
+            while items and self._row(items[0][1]) is None:
+                del items[0]
+                self._changed = True
+        for _, fault_id in merge(*found):
+            fault = self._row(fault_id)
+            if fault is not None:
+                yield fault
+
+    def _row(self, fault_id: str) -> FaultRow | None:
+        """The row of a fault that is not spent; None for one that is, or was cleared."""
+        fault = self._faults.row(fault_id)
+        return None if fault is None or is_spent(fault) else fault
