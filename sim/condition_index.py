@@ -28,6 +28,12 @@ class ConditionIndex:
         if items[place : place + 1] != [item]:
             items.insert(place, item)
 
+    def remove(self, conditions: tuple[Any, ...], item: tuple[int, str]) -> None:
+        """Remove a row with these conditions, which was added."""
+        given = tuple(condition is not None for condition in conditions)
+        items = self._by_given[given][conditions]
+        del items[bisect_left(items, item)]
+
     def matching(self, *values: tuple[Any, ...]) -> Iterator[list[tuple[int, str]]]:
         """The lists of the rows whose conditions are all met, each by one of its `values`. The caller may remove items
         from them."""

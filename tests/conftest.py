@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.strategies import booleans
 
 from leyden import Sandbox
+from leyden.server.store.tables.row_map import RowMap
 from tests.support.examples import DEEP_EXAMPLES, SUITE_EXAMPLES
 
 # A run starts some hundred processes. Where bytecode is not written, each of them compiles the package, which takes
@@ -84,6 +85,24 @@ def sandbox() -> Iterator[Sandbox]:
     """A sandbox of its own for the test, in memory, at its default start."""
     with Sandbox(seed=7, start="2030-01-01T09:00:00Z") as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def row_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of rows that were read from tables; the test may set it to 0."""
+    item, get, counted = RowMap.__getitem__, RowMap.get, [0]
+
+    def counted_item(self: RowMap, doc_id: int) -> Any:
+        counted[0] += 1
+        return item(self, doc_id)
+
+    def counted_get(self: RowMap, doc_id: int, default: Any = None) -> Any:
+        counted[0] += 1
+        return get(self, doc_id, default)
+
+    monkeypatch.setattr(RowMap, "__getitem__", counted_item)
+    monkeypatch.setattr(RowMap, "get", counted_get)
+    return counted
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from math import ceil
 from typing import Any, TypedDict, cast
@@ -23,6 +23,7 @@ from leyden.server.service import Service
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 from leyden.service_faults.connection import connection_of
+from leyden.service_faults.index import ServiceFaultIndex
 from leyden.service_faults.kinds import (
     ERROR,
     KEY_IN_USE,
@@ -30,7 +31,6 @@ from leyden.service_faults.kinds import (
     STALE_READ,
     ServiceFaultRow,
     ServiceFaultSpec,
-    fits,
     is_spent,
 )
 from leyden.service_faults.responses import HEADER, Response, changed_response, changes, error_response
@@ -103,6 +103,7 @@ class ServiceFaults:
         self._exclusive = exclusive
         self._operations = contract.operations
         self._rules = cast(TypedTable[ServiceFaultRow], store.table("service_faults"))
+        self.index = ServiceFaultIndex(self._rules, clock.now)
         self._answers = cast(TypedTable[AnswerRow], store.table("service_fault_answers"))
         self._paths: list[tuple[Any, dict[str, Operation]]] = []
 
@@ -114,6 +115,7 @@ class ServiceFaults:
         if spec.kind == STALE_READ:
             self._remember_present()
         self._rules.put(row)
+        self.index.add(row)
         self._journal.note("service_fault_added", row["id"], fault=spec.kind)
         return row
 
@@ -121,14 +123,6 @@ class ServiceFaults:
     def rows(self) -> list[ServiceFaultRow]:
         """Every rule that was not cleared, the oldest first."""
         return list(self._rules)
-
-    @property
-    def active(self) -> list[ServiceFaultRow]:
-        """The rules that may still apply."""
-        if not len(self._rules):
-            return []
-        now = self._clock.now()
-        return [row for row in self._rules if not is_spent(row, now)]
 
     def page(self, after: int | None, limit: int) -> list[Any]:
         """At most `limit` rules after the document id `after`, the oldest first."""
@@ -140,11 +134,15 @@ class ServiceFaults:
 
     def clear(self, fault_id: str | None = None) -> int:
         """Delete this rule, or all; returns how many."""
-        ids = [row["id"] for row in self._rules] if fault_id is None else [fault_id]
-        cleared = sum(self._rules.delete(one) for one in ids)
+        rules = list(self._rules) if fault_id is None else [self._rules.row(fault_id)]
+        cleared = 0
+        for rule in rules:
+            if rule is not None:
+                self.index.remove(rule)
+                cleared += self._rules.delete(rule["id"])
         if cleared:
             self._journal.note("service_faults_cleared", fault_id or "", count=cleared)
-        if not any(row["kind"] == STALE_READ for row in self._rules):
+        if not self.index.has_stale_read():
             for answer in list(self._answers):
                 self._answers.delete(answer["id"])
         return cleared
@@ -160,16 +158,15 @@ class ServiceFaults:
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = self._request(scope)
-        rules = [] if request is None else self.active
-        if request is None or not rules:
+        if request is None or not len(self.index):
             return await self.app(scope, receive, send)
         try:
-            row = self._select(request, rules)
+            row = self._select(request)
         except StorageUnavailable:
             return await self.app(scope, receive, send)
         if row is not None:
             return await self._apply(row, request, scope, receive, send)
-        if any(rule["kind"] == STALE_READ for rule in rules):
+        if self.index.has_stale_read():
             response = await self._response(scope, receive)
             if response is not None:
                 await _send(send, self._stale(request, response, scope))
@@ -209,9 +206,10 @@ class ServiceFaults:
                 return methods.get("GET" if method == "HEAD" else method)
         return None
 
-    def _select(self, request: _Request, rules: Collection[ServiceFaultRow]) -> ServiceFaultRow | None:
+    def _select(self, request: _Request) -> ServiceFaultRow | None:
         """The rule that applies, which is counted; None without one. `stale_read` is left out."""
-        fitting = [rule for rule in rules if rule["kind"] != STALE_READ and self._fits(rule, request)]
+        rules = self.index.matching(request.operation, request.method, request.path)
+        fitting = [rule for rule in rules if rule["kind"] != KEY_IN_USE or self._is_key_known(request)]
         if not fitting:
             return None
         with self._exclusive():
@@ -221,11 +219,7 @@ class ServiceFaults:
                     return row
         return None
 
-    def _fits(self, rule: ServiceFaultRow, request: _Request) -> bool:
-        if not fits(rule, request.operation, request.method, request.path):
-            return False
-        if rule["kind"] != KEY_IN_USE:
-            return True
+    def _is_key_known(self, request: _Request) -> bool:
         idempotency = self._service.pipeline.idempotency
         return request.key is not None and idempotency.is_known(
             request.project, request.operation.operation_id, request.key
@@ -241,6 +235,8 @@ class ServiceFaults:
                 "service_fault_hit", row["id"], fault=row["kind"], request=request.subject, hit=row["hits"]
             )
         self._rules.put(row)
+        if is_spent(row, self._clock.now()):
+            self.index.remove(row)
         return row if applies else None
 
     # What the kinds do
@@ -312,16 +308,15 @@ class ServiceFaults:
         return response
 
     def _count_stale(self, request: _Request) -> ServiceFaultRow | None:
-        for rule in self.active:
-            if rule["kind"] == STALE_READ and fits(rule, request.operation, request.method, request.path):
-                row = self._count(rule, request)
-                if row is not None:
-                    return row
+        for rule in self.index.matching(request.operation, request.method, request.path, is_stale_read=True):
+            row = self._count(rule, request)
+            if row is not None:
+                return row
         return None
 
     def _remember_present(self) -> None:
         """Remember the newest resources as they are: a read that follows a change shows them so, also the first."""
-        if not any(row["kind"] == STALE_READ for row in self.active):
+        if not self.index.has_stale_read():
             for answer in list(self._answers):  # of the time of a rule that does not apply any more
                 self._answers.delete(answer["id"])
         charges, statics = self._service.charges.charges, self._service.static_charges

@@ -144,6 +144,7 @@ class Components(NamedTuple):
             self.service.outbox,
             self.journal,
             self.faults.index,
+            self.service_faults.index,
             self.transport,
         )
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from leyden.lightning.engine.interceptor_index import FOREVER_MS, InterceptorIndex
 from leyden.lightning.engine.interceptor_row import KINDS, InterceptorRow
 from leyden.lightning.failure_codes import FINAL_NODE_CODES, FORWARDING_NODE_CODES, FailureCode
+from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
@@ -66,15 +67,38 @@ STEPS = st.lists(
     | st.tuples(st.just("edge"), st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 5)))
     | st.tuples(st.just("remove"), st.integers(0, 9))
     | st.tuples(st.just("later"), st.integers(1, 3)),
-    max_size=40,
+    max_size=20,
 )
 
 
+class _Undone(Exception):
+    """Rolls a commit back."""
+
+
 @settings(max_examples=400)
-@given(STEPS)
-def test_the_index_finds_what_a_search_through_all_finds(steps: list[tuple[str, Any]]) -> None:
-    rows, now, added = a_table(), 0, 0
+@given(st.lists(st.tuples(STEPS, st.booleans()), max_size=5))
+def test_the_index_finds_what_a_search_through_all_finds(commits: list[tuple[list[tuple[str, Any]], bool]]) -> None:
+    store = Store(None)
+    rows = cast(TypedTable[InterceptorRow], store.table("interceptors", key="id", indexes=("kind",)))
     index = InterceptorIndex(rows)
+    store.register(cast(CommitParticipant, index))
+    now = added = 0
+    for steps, is_written in commits:
+        try:
+            with store.commit():
+                before = now
+                now, added = play(steps, rows, index, now, added)
+                if not is_written:
+                    now = before
+                    raise _Undone
+        except _Undone:
+            pass
+
+
+def play(
+    steps: list[tuple[str, Any]], rows: TypedTable[InterceptorRow], index: InterceptorIndex, now: int, added: int
+) -> tuple[int, int]:
+    """Do the steps and compare each search. Returns the time and the number of interceptors added."""
     for step, value in steps:
         if step == "add":
             added += 1
@@ -114,6 +138,7 @@ def test_the_index_finds_what_a_search_through_all_finds(steps: list[tuple[str, 
             assert index.first_offline(payment, edge, ends, now) == (expected[0] if expected else None)
             ends_at = max((row["until_ms"] or FOREVER_MS for row in expected), default=None)
             assert index.offline_until(payment, edge, ends, now) == ends_at
+    return now, added
 
 
 class _Counted:
@@ -125,6 +150,9 @@ class _Counted:
     def row(self, key: Any) -> InterceptorRow | None:
         self.reads += 1
         return self._rows.row(key)
+
+    def id_of(self, key: Any) -> int | None:
+        return self._rows.id_of(key)
 
     def __iter__(self) -> Any:
         return iter(self._rows)

@@ -28,7 +28,7 @@ def sandbox_state(world: World, project: str) -> dict[str, Any]:
         "network": world.engine is not None,
         "ignoredFields": world.service.pipeline.ignored_fields.texts,
         "notes": shown_notes(world),
-        "serviceFaults": len(world.service_faults.active),
+        "serviceFaults": len(world.service_faults.index),
         "lnurlRefused": 0 if world.server is None else world.server.lnurl_refused,
         **({} if retention is None else {"keep": retention.keep}),
         **({} if retention is None and not world.removed.any_row() else {"removed": world.removed.counts()}),
