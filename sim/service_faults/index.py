@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush, merge
 
 from leyden.condition_index import ConditionIndex
@@ -45,11 +45,12 @@ class ServiceFaultIndex:
 
     def matching(
         self, operation: Operation, method: str, path: str, *, is_stale_read: bool = False
-    ) -> list[ServiceFaultRow]:
-        """The rules that match a request, the oldest first: those of the kind `stale_read`, or all others."""
+    ) -> Iterator[ServiceFaultRow]:
+        """The rules that match a request, the oldest first: those of the kind `stale_read`, or all others. None may be
+        added or removed before the caller has read what it wants."""
         lists = self._current().matching((is_stale_read,), (operation.operation_id,), (method,), (path,))
         rows = (self._rules.existing(rule_id) for _, rule_id in merge(*lists))
-        return [row for row in rows if fits(row, operation, method, path)]
+        return (row for row in rows if fits(row, operation, method, path))
 
     def has_stale_read(self) -> bool:
         """Whether a rule of the kind `stale_read` may still apply."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from itertools import chain
 from math import ceil
 from typing import Any, TypedDict, cast
 
@@ -209,11 +210,12 @@ class ServiceFaults:
     def _select(self, request: _Request) -> ServiceFaultRow | None:
         """The rule that applies, which is counted; None without one. `stale_read` is left out."""
         rules = self.index.matching(request.operation, request.method, request.path)
-        fitting = [rule for rule in rules if rule["kind"] != KEY_IN_USE or self._is_key_known(request)]
-        if not fitting:
+        fitting = (rule for rule in rules if rule["kind"] != KEY_IN_USE or self._is_key_known(request))
+        first = next(fitting, None)
+        if first is None:
             return None
         with self._exclusive():
-            for rule in fitting:
+            for rule in chain((first,), fitting):
                 row = self._count(rule, request)
                 if row is not None:
                     return row

@@ -74,7 +74,7 @@ def test_the_index_finds_what_a_search_through_all_finds(commits: list[tuple[lis
                         left = [row for row in rules if not is_spent(row, now[0])]
                         assert len(index) == len(left)
                         assert index.has_stale_read() == any(row["kind"] == STALE_READ for row in left)
-                        found = index.matching(operation, method, path, is_stale_read=is_stale_read)
+                        found = [*index.matching(operation, method, path, is_stale_read=is_stale_read)]
                         of_kind = [row for row in left if (row["kind"] == STALE_READ) == is_stale_read]
                         assert found == [row for row in of_kind if fits(row, operation, method, path)]
                         if found:
