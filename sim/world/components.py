@@ -17,8 +17,6 @@ from starlette.types import ASGIApp
 from leyden.callbacks.faults.faults import Faults
 from leyden.callbacks.receivers import Receivers
 from leyden.callbacks.transport import ExternalTransport, Observe, TransportRouter
-from leyden.errors import GraphError, StoreError
-from leyden.extras import require
 from leyden.lightning.payer.automatic_payments import AutomaticPayments
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
@@ -31,9 +29,9 @@ from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
 from leyden.service_faults.service_faults import ServiceFaults
 from leyden.world.config import WorldConfig, body_type, where_is
+from leyden.world.engines import PreparedEngine, engine_of
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
-from leyden.world.persistence.directory_checks import MEND
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import Slices
 from leyden.world.removal.removed_rows import RemovedHeader, RemovedRows
@@ -168,8 +166,15 @@ class Components(NamedTuple):
             pipeline.wait_durable = wait_durable
 
 
-def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | None = None) -> Components:
-    """Build the parts of a world and connect them. A fork shares the map of the network with the payments given.
+def build(
+    config: WorldConfig,
+    environment: Environment,
+    *,
+    fork_of: Payments | None = None,
+    prepared: PreparedEngine | None = None,
+) -> Components:
+    """Build the parts of a world and connect them. A fork shares the map of the network with the payments given. An
+    engine that was `prepared` for this configuration is used; another one is not.
 
     Raises `StoreError` when the store was created with another map.
     """
@@ -189,7 +194,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     removed = RemovedRows(store, journal, is_bounded=config.keep_ended is not None)
 
     # Lightning
-    engine, shop = _engine(config, store, streams, fork_of)
+    engine, shop = engine_of(config, store, streams, fork_of, prepared)
     height = None if engine is None else lambda: engine.conditions.height(clock.now())
     block_time = None if engine is None else lambda height: engine.conditions.block_time(height)
     node = DirectNode(store, clock, streams, journal, height=height, block_time=block_time)
@@ -258,28 +263,6 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
         notes=[],
     )
     return components
-
-
-def _engine(
-    config: WorldConfig, store: Store, streams: RandomStreams, fork_of: Payments | None
-) -> tuple[Engine | None, int]:
-    """The engine of the configured network and the shop's node; none for direct payments, which need no numpy."""
-    if config.network == "direct":
-        return None, 0
-    require(f"network={config.network!r}", "scipy", "network")
-    from leyden.lightning.engine_factory import engine_for, forked_engine
-    from leyden.world.persistence.network_state import check_map
-
-    if fork_of is not None:
-        return forked_engine(fork_of)
-    saved = WorldState.saved(store)
-    try:
-        engine, shop = engine_for(config.network, config.start_ms, streams.secret)
-    except GraphError as error:
-        raise error if saved is None else StoreError(f"{error}; {MEND}") from None
-    if saved is not None and "map_fingerprint" in saved:
-        check_map(engine.graph, saved["map_fingerprint"])
-    return engine, shop
 
 
 def _payments(

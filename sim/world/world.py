@@ -17,6 +17,7 @@ from leyden.server.store.rows import Snapshot
 from leyden.server.store.store import Store
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
+from leyden.world.engines import PreparedEngine
 from leyden.world.moves.thread_moves import ThreadMoves
 from leyden.world.persistence.directory_checks import check_directory, errors_of_directory
 from leyden.world.persistence.former_formats import upgrade
@@ -303,29 +304,45 @@ class World(ThreadMoves):
         if self.external_transport is not None:
             await self.external_transport.close()
 
-    def reset(self, *, seed: int | None = None, start_ms: int | None = None, starts_now: bool = False) -> None:
+    def next_run(self, seed: int | None = None, start_ms: int | None = None) -> WorldConfig:
+        """The configuration after a reset, as `reset` takes its arguments."""
+        config = replace(self.config, webhook_secret=self.webhook_secret, rate=self.clock.rate)
+        seed = derived_seed(config.seed, f"\nreset {config.run}") if seed is None else seed
+        return replace(config, seed=seed, start_ms=config.start_ms if start_ms is None else start_ms)
+
+    def reset(
+        self,
+        *,
+        seed: int | None = None,
+        start_ms: int | None = None,
+        starts_now: bool = False,
+        prepared: PreparedEngine | None = None,
+    ) -> None:
         """Erase everything and start again, with the same contract, API keys and webhook secret.
 
         Without `seed` the next one is derived from the present seed and the number of the run, so that no id repeats;
         the seed of an earlier run repeats that run. Without `start_ms` the start stays. With `starts_now` it is a
-        reading of the real clock.
+        reading of the real clock. `prepared` is the engine of `next_run`.
         """
         with self.exclusive():
             former = self.streams
-            config = replace(self.config, webhook_secret=self.webhook_secret, rate=self.clock.rate)
-            seed = derived_seed(config.seed, f"\nreset {config.run}") if seed is None else seed
-            start_ms = config.start_ms if start_ms is None else start_ms
-            self.rebuild(replace(config, seed=seed, start_ms=start_ms, starts_now=starts_now))
+            self.rebuild(replace(self.next_run(seed, start_ms), starts_now=starts_now), prepared=prepared)
             self.streams.go_on("secrets", former)  # no key and no secret of an earlier run is drawn again
 
-    def rebuild(self, config: WorldConfig, tables: Snapshot | Store | None = None) -> None:
+    def rebuild(
+        self,
+        config: WorldConfig,
+        tables: Snapshot | Store | None = None,
+        *,
+        prepared: PreparedEngine | None = None,
+    ) -> None:
         """Erase everything and build the parts anew, over the rows of `tables` if they are given. The API keys stay.
         Inside of `exclusive()`: nothing happens in the former parts after the commit."""
         self._before_reset = self._before_reset or self._components
         keys = self.service.projects.key_rows()
         self.store.drop_tables()
         self.store.load(tables or {})
-        self._install(build(config.after(self.config), self._environment))
+        self._install(build(config.after(self.config), self._environment, prepared=prepared))
         self._resume(is_restored=tables is not None)
         self._register()
         self.service.projects.import_keys(keys)

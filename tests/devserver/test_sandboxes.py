@@ -24,6 +24,8 @@ from leyden.devserver.sandboxes import operations
 from leyden.devserver.sandboxes.admin_access import AdminAccess
 from leyden.devserver.sandboxes.factory import SandboxFactory
 from leyden.devserver.startup.addresses import admin_token
+from leyden.lightning import engine_factory
+from leyden.lightning.topology.graph import Graph
 from leyden.server.app import ApiMount, LazyMount
 from leyden.server.errors import ContractError, Unauthorized
 from leyden.server.http.request_parsing import RequestParser
@@ -658,6 +660,33 @@ def test_other_requests_are_answered_while_a_sandbox_with_a_network_is_created(m
         assert [one["network"] for one in created] == networks
         assert [one is threading.main_thread() for one in threads] == [True, False]
         assert "scipy.sparse.csgraph" in sys.modules  # what the first payment needs
+
+    in_server(scenario)
+
+
+def test_other_requests_are_answered_while_a_network_is_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, generate = list[threading.Thread](), engine_factory.generate
+
+    def recorded(*given: Any, **named: Any) -> Graph:
+        threads.append(threading.current_thread())
+        return generate(*given, **named)
+
+    async def scenario(server: Hosted) -> None:
+        box = await server.create(seed=5, network="star:12")
+        key = box["apiKey"]
+        shop = await server.ok("GET", "/sandbox/v1/network/nodes/shop", key=key)
+        snapshot = await server.ok("POST", "/sandbox/v1/snapshots", {}, key=key)
+        monkeypatch.setattr(engine_factory, "generate", recorded)
+        reset = await server.ok("POST", "/sandbox/v1/reset", {}, key=key)
+        assert reset["seed"] != 5
+        assert await server.ok("GET", "/sandbox/v1/network/nodes/shop", key=key) != shop
+        await server.ok("POST", "/sandbox/v1/reset", {"seed": 5}, key=key)
+        assert await server.ok("GET", "/sandbox/v1/network/nodes/shop", key=key) == shop
+        await server.ok("POST", "/sandbox/v1/reset", {}, key=key)
+        await server.ok("POST", "/sandbox/v1/restore", {"snapshot": snapshot["id"]}, key=key)
+        assert await server.ok("GET", "/sandbox/v1/network/nodes/shop", key=key) == shop
+        assert len(threads) == 4
+        assert threading.main_thread() not in threads
 
     in_server(scenario)
 

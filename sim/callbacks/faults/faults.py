@@ -252,9 +252,13 @@ class Faults:
             notes += [DROPPED, *([] if waiting is None else [f"it times out at {to_iso(waiting['due_at'])}"])]
         return "; ".join(filter(None, [*notes, attempt.note]))
 
+    def check_held(self) -> None:
+        """Hold nothing of deliveries that have ended: in a store that was opened or a state that was restored."""
+        self._holds.check()
+
     def resume(self) -> None:
-        """Set the timers again after a store was opened, and hold nothing of deliveries that ended then."""
-        self._holds.resume()
+        """Set the timers again after a store was opened."""
+        self.check_held()
         for row in self._waiting:
             self._clock.call_at(row["due_at"], CALLBACK, TIMER, row["id"])
 

@@ -154,8 +154,8 @@ class Holds:
         row = self._outbox().delivery(delivery_id)
         self._drop_ended(() if row is None else [one["id"] for one in self._outbox().deliveries(endpoint_of(row)[0])])
 
-    def resume(self) -> None:
-        """Drop what is held of deliveries that have ended when a store was opened."""
+    def check(self) -> None:
+        """Drop what is held of deliveries that have ended, in rows of an earlier version or when a store was opened."""
         for row in list(self._held):
             if row["kind"] == "reorder" and "waits" not in row:  # of an earlier version
                 self._held.put({**row, "waits": RELEASE})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -23,6 +24,7 @@ from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.concurrency.async_moves import advance_to, run_until_idle, run_until_next_event
+from leyden.world.engines import prepared_engine
 from leyden.world.moves.move_guard import check_not_waiting, refused_by_move
 from leyden.world.time.process_clock import NOW, requested_start
 from leyden.world.time.timers import Fired
@@ -51,7 +53,7 @@ class ControlPlane:
             return sandbox_state(self._world, call.project)
 
     @handles(raises=(SemanticConflict,), needs=("key",))
-    def reset(self, call: Request) -> dict[str, Any]:
+    async def reset(self, call: Request) -> dict[str, Any]:
         """Discard all state and start again, with the same key and contract."""
         world = self._world
         # The action log of a sandbox in Python would not repeat what depends on the real time.
@@ -60,8 +62,9 @@ class ControlPlane:
             start_ms = requested_start(call.body.get("start"), now_ms)
         except ClockError as error:
             raise SemanticConflict(str(error), field_errors=[FieldError("/start", str(error))]) from None
-        starts_now = call.body.get("start") == NOW
-        reset_world(world, seed=call.body.get("seed"), start_ms=start_ms, starts_now=starts_now)
+        starts_now, seed = call.body.get("start") == NOW, call.body.get("seed")
+        engine = await world.run_apart(partial(prepared_engine, world.next_run(seed, start_ms)))
+        reset_world(world, seed=seed, start_ms=start_ms, starts_now=starts_now, prepared=engine)
         return sandbox_state(world, call.project)
 
     # Keys

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.topology.placement import FUNDED_CHANNELS, FUNDED_MSAT, RANDOM
 
@@ -12,8 +14,11 @@ def wallet_nodes(engine: Engine, shop: int) -> list[int]:
     nodes = [node for node in range(len(engine.graph.names)) if node != shop]
     if engine.conditions.parameters.payers == RANDOM:
         return nodes
-    balance_msat, channels = [0] * len(engine.graph.names), [0] * len(engine.graph.names)
-    for edge in range(2 * engine.initial_channels):
-        balance_msat[engine.policies.source[edge]] += engine.initial_balance[edge]
-        channels[engine.policies.source[edge]] += 1
-    return [node for node in nodes if balance_msat[node] >= FUNDED_MSAT and channels[node] >= FUNDED_CHANNELS] or nodes
+    edges, count = 2 * engine.initial_channels, len(engine.graph.names)
+    source = engine.graph.source[:edges]
+    channels = np.bincount(source, minlength=count)
+    # In integers: `bincount` would add its weights as floats.
+    balance_msat = np.zeros(count, dtype=np.int64)
+    np.add.at(balance_msat, source, np.array(engine.initial_balance[:edges], dtype=np.int64))
+    funded = (balance_msat >= FUNDED_MSAT) & (channels >= FUNDED_CHANNELS)
+    return [node for node in np.flatnonzero(funded).tolist() if node != shop] or nodes

@@ -23,6 +23,7 @@ from leyden.server.store.tables.row_map import RowMap
 from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.system.http_client.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, control_contract, is_packaged, packaged_contract
+from leyden.world.engines import prepared_engine
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.moves.move_guard import check_not_waiting
 from leyden.world.persistence.directory_checks import OWN_TABLES
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from leyden.lightning.payer.routed_payments import RoutedPayments
 
 FORMAT = 2
+_ENGINE = "engine"  # a member of prepared states: a `PreparedEngine`, or None
 CONTRADICTIONS = "contradictions"  # `World.contradictions`: a member of states that stay in this process
 
 
@@ -220,10 +222,10 @@ def restore_world(
 
 
 def prepared(world: World, read: Callable[[], Mapping[str, Any]]) -> Callable[[], Mapping[str, Any]]:
-    """A function for another thread. It returns the state as `read` does, together with the store, the timers and the
-    packed journal that `return_to` needs. One call of `return_to` takes these over."""
+    """A function for another thread. It returns the state as `read` does, together with the store, the timers, the
+    packed journal and the engine that `return_to` needs. One call of `return_to` takes these over."""
     tables = {name: (data.key, tuple(data.indexes), tuple(data.tallies)) for name, data in world.store.tables.items()}
-    clock = world.clock
+    clock, config = world.clock, world.config
 
     def prepare() -> Mapping[str, Any]:
         state = read()
@@ -234,7 +236,8 @@ def prepared(world: World, read: Callable[[], Mapping[str, Any]]) -> Callable[[]
         journal.restore(state["journal"])
         timers = Timers()
         timers.restore(state["clock"])
-        return {**state, "tables": store, "journal": journal, "clock": {**state["clock"], "timers": timers}}
+        ready = {"tables": store, "journal": journal, "clock": {**state["clock"], "timers": timers}}
+        return {**state, **ready, _ENGINE: prepared_engine(_config_of(config, state))}
 
     return prepare
 
@@ -242,11 +245,10 @@ def prepared(world: World, read: Callable[[], Mapping[str, Any]]) -> Callable[[]
 def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
     """Return a world to the state that `dump_world` wrote of it: the same object, in the same store, with the API keys
     that it has now. The clock goes on at `rate`. A move of time that is in progress ends as by a reset."""
-    saved = snapshot["config"]
     with gc_paused(), world.exclusive():
-        config = replace(world.config, seed=saved["seed"], start_ms=saved["start_ms"], rate=0)
-        tables = snapshot["tables"]
-        world.rebuild(config, tables if isinstance(tables, Store) else _tables(snapshot))
+        config, tables = replace(_config_of(world.config, snapshot), rate=0), snapshot["tables"]
+        tables = tables if isinstance(tables, Store) else _tables(snapshot)
+        world.rebuild(config, tables, prepared=snapshot.get(_ENGINE))
         world.notes += filter(None, [version_note(snapshot.get("leyden") or None, "the file of this sandbox")])
         world.contradictions = snapshot.get(CONTRADICTIONS, [])
         _restore_journal(world, snapshot["journal"])
@@ -257,6 +259,11 @@ def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
         if world.store.is_durable:
             world.state.write_restored()
         world.clock.set_rate(rate)
+
+
+def _config_of(config: WorldConfig, snapshot: Mapping[str, Any]) -> WorldConfig:
+    """The configuration of a world after it has returned to a snapshot of its own."""
+    return replace(config, seed=snapshot["config"]["seed"], start_ms=snapshot["config"]["start_ms"])
 
 
 def _tables(snapshot: Mapping[str, Any]) -> dict[str, TableSnapshot]:
@@ -304,6 +311,7 @@ def _restore_state(world: World, state: Mapping[str, Any]) -> None:
     world.clock.restore(state["clock"])
     world.service.outbox.in_flight.restore(state["outbox"])
     world.service.pipeline.request_count = state["requests"]
+    world.faults.check_held()
 
 
 def _routed(world: World) -> RoutedPayments:
