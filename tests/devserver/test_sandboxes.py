@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from leyden.devserver.control import charges as charge_control
 from leyden.devserver.sandboxes import operations
 from leyden.devserver.sandboxes.admin_access import AdminAccess
 from leyden.devserver.sandboxes.factory import SandboxFactory
@@ -686,6 +687,28 @@ def test_other_requests_are_answered_while_a_network_is_built_again(monkeypatch:
         await server.ok("POST", "/sandbox/v1/restore", {"snapshot": snapshot["id"]}, key=key)
         assert await server.ok("GET", "/sandbox/v1/network/nodes/shop", key=key) == shop
         assert len(threads) == 4
+        assert threading.main_thread() not in threads
+
+    in_server(scenario)
+
+
+def test_other_requests_are_answered_while_the_first_details_of_a_charge_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, load = list[threading.Thread](), charge_control._events_function
+
+    def recorded() -> Any:
+        threads.append(threading.current_thread())
+        return load()
+
+    async def scenario(server: Hosted) -> None:
+        box = await server.create(seed=5)
+        key = box["apiKey"]
+        created = await server.ok("POST", "/v0/charges", {"amount": "1000", "description": "tea"}, key=key)
+        monkeypatch.setattr(charge_control, "_events_function", recorded)
+        shown = await server.ok("GET", f"/sandbox/v1/charges/{created['data']['id']}", key=key)
+        assert shown["charge"]["id"] == created["data"]["id"]
+        assert threads
         assert threading.main_thread() not in threads
 
     in_server(scenario)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.pages import Page, created_between, searched_page
 from leyden.lightning.bolt11.codec import decode
@@ -17,6 +17,9 @@ from leyden.server.spelling import closest
 from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
+
+if TYPE_CHECKING:
+    from leyden.lab.drawings.charge_events import ChargeEvents
 
 
 class ChargeControl:
@@ -36,14 +39,13 @@ class ChargeControl:
                 return found
 
     @handles(raises=(NotFound,), needs=("key", "path.id"), recorded=False)
-    def inspect_charge(self, call: Request) -> dict[str, Any]:
+    async def inspect_charge(self, call: Request) -> dict[str, Any]:
         """One Charge with its decoded invoice, what happened to it and what is scheduled."""
-        # Imported here, because only this operation needs it.
-        from leyden.lab.drawings.charge_events import charge_events
-
         world = self._world
-        charge = world.service.charges.find(call.project, call.path["id"])
-        events = charge_events(world, charge["id"])
+        charge_events = await world.run_apart(_events_function)
+        with world.exclusive():
+            charge = world.service.charges.find(call.project, call.path["id"])
+            events = charge_events(world, charge["id"])
         return {
             "charge": charge_resource(charge),
             "invoice": _invoice(charge["request"]),
@@ -114,6 +116,13 @@ class ChargeControl:
                 f"expected {', '.join(lifecycle.states[:-1])} or {lifecycle.states[-1]}; received {shown(status)}{mend}"
             )
             raise InvalidRequest(f"query.status: {detail}", field_errors=[FieldError("query.status", detail)])
+
+
+def _events_function() -> Callable[[World, str], ChargeEvents]:
+    # Imported here, because only one operation needs it, and it takes long.
+    from leyden.lab.drawings.charge_events import charge_events
+
+    return charge_events
 
 
 def _invoice(text: str) -> dict[str, Any]:
