@@ -67,3 +67,26 @@ def test_messages_that_are_never_sent_do_not_read_the_copies_of_others(row_reads
         sandbox.advance("10m")
         costs.append(row_reads[0])
     assert costs[1] <= costs[0] + 20, costs
+
+
+@pytest.mark.parametrize(("kind", "count"), [("reorder", None), ("burst", None), ("burst", 2)])
+def test_an_attempt_does_not_read_the_faults_that_hold_no_more(
+    row_reads: list[int], kind: str, count: int | None
+) -> None:
+    """The first of them holds all that its kind holds at a time, or each of them one attempt alone."""
+    costs = []
+    for many in (10, 300):
+        sandbox = Sandbox(seed=7, start=START)
+        for _ in range(many):
+            sandbox.faults.add(kind, count=count, delay="1h")
+            if count is not None:
+                charges(sandbox, 1)
+                sandbox.advance("2h")
+        if count is not None:
+            charges(sandbox, 2)
+            sandbox.advance("10m")
+        charges(sandbox, 220)
+        row_reads[0] = 0
+        sandbox.advance("2h")
+        costs.append(row_reads[0])
+    assert costs[1] <= 1.1 * costs[0], costs

@@ -7,8 +7,8 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leyden.callbacks.faults.index import HOLDING, SENDING, FaultIndex
-from leyden.callbacks.faults.kinds import HOLDING_KINDS, RATE_LIMIT, FaultRow, is_spent
+from leyden.callbacks.faults.index import SENDING, FaultIndex
+from leyden.callbacks.faults.kinds import HOLDING_KINDS, FaultRow, is_spent
 from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -18,11 +18,10 @@ class _Undone(Exception):
     """Rolls a commit back."""
 
 
-def matches(fault: FaultRow, group: str, delivery: dict[str, Any], number: int) -> bool:
-    kinds = {HOLDING: HOLDING_KINDS, RATE_LIMIT: (RATE_LIMIT,)}
-    is_of_group = fault["kind"] in kinds[group] if group in kinds else fault["kind"] in ("drop", "duplicate")
+def matches(fault: FaultRow, groups: tuple[str, ...], delivery: dict[str, Any], number: int) -> bool:
+    kind = fault["kind"]
     return (
-        is_of_group
+        (kind if kind in HOLDING_KINDS else SENDING) in groups
         and not is_spent(fault)
         and fault["operation"] in (None, delivery["rule"])
         and fault["event"] in (None, delivery["event"])
@@ -42,12 +41,12 @@ FAULTS = st.builds(
 ATTEMPTS = st.tuples(
     st.builds(dict, rule=st.sampled_from(["r1", "r2"]), event=st.sampled_from(["e1", "e2"]),
               resource_id=st.sampled_from(["c1", "c2"]), endpoint_id=maybe(["s1", "s2"])),
-    st.sampled_from([1, 2]), st.sampled_from([HOLDING, SENDING]),
+    st.sampled_from([1, 2]), st.sampled_from([HOLDING_KINDS, ("burst",), (SENDING,)]),
 )  # fmt: skip
 STEPS = st.lists(
     FAULTS.map(lambda fault: ("add", fault))
     | ATTEMPTS.map(lambda attempt: ("attempt", attempt))
-    | st.tuples(st.sampled_from(["clear", "return"]), st.integers(1, 8)),
+    | st.tuples(st.sampled_from(["clear", "return", "over"]), st.integers(1, 8)),
     max_size=12,
 )
 
@@ -71,6 +70,10 @@ def test_the_index_finds_what_a_search_through_all_finds(commits: list[tuple[lis
                         index.add(row)
                     elif step == "clear":
                         faults.delete(f"f{value}")
+                    elif step == "over":
+                        if (fault := faults.row(f"f{value}")) is not None and not is_spent(fault):
+                            index.remove(fault)
+                            faults.delete(fault["id"])
                     elif step == "return":
                         fault = faults.row(f"f{value}")
                         if fault is not None and fault["hits"]:
@@ -78,9 +81,9 @@ def test_the_index_finds_what_a_search_through_all_finds(commits: list[tuple[lis
                             faults.put(fault)
                             index.add(fault)
                     else:
-                        delivery, number, group = value
-                        found = [*index.of_attempt(group, delivery, number)]
-                        assert found == [one for one in faults if matches(one, group, delivery, number)]
+                        delivery, number, groups = value
+                        found = [*index.of_attempt(groups, delivery, number)]
+                        assert found == [one for one in faults if matches(one, groups, delivery, number)]
                         if found:
                             faults.put(cast(FaultRow, {**found[0], "hits": found[0]["hits"] + 1}))
                 if not is_written:

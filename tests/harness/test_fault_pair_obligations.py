@@ -26,8 +26,8 @@ def test_two_faults_apply_as_the_obligations_say() -> None:
 
 
 def test_the_newest_fault_applies(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reversed_of(self: FaultIndex, group: str, delivery: Any, number: int) -> Any:
-        return reversed([*original(self, group, delivery, number)])
+    def reversed_of(self: FaultIndex, groups: tuple[str, ...], delivery: Any, number: int) -> Any:
+        return reversed([*original(self, groups, delivery, number)])
 
     original = FaultIndex.of_attempt
     monkeypatch.setattr(FaultIndex, "of_attempt", reversed_of)

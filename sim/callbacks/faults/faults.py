@@ -10,7 +10,7 @@ from typing import Any, cast
 from leyden.callbacks.callback_rows import HeldRow, WaitingRow, attempt_id, attempt_of, packed, request_id, unpacked
 from leyden.callbacks.faults.hits import DROPPED, UNMET, FaultHits, original_never_left
 from leyden.callbacks.faults.holds import Holds
-from leyden.callbacks.faults.index import HOLDING, SENDING, FaultIndex
+from leyden.callbacks.faults.index import SENDING, FaultIndex
 from leyden.callbacks.faults.kinds import (
     HOLDING_KINDS,
     RATE_LIMIT,
@@ -268,16 +268,26 @@ class Faults:
         """The fault that holds an attempt that is due at `due_ms`, or None."""
         if not len(self._faults):
             return None
-        fitting = self.index.of_attempt(HOLDING, delivery, number)
-        return next((fault for fault in fitting if self._holds.holds(fault, due_ms)), None)
+        over, found = [], None
+        for fault in self.index.of_attempt(self._holds.kinds(), delivery, number):
+            if self._holds.holds(fault, due_ms):
+                found = fault
+                break
+            if self._holds.is_over(fault):
+                over.append(fault)
+        for fault in over:
+            self.index.remove(fault)
+        return found
 
     def _applying(self, delivery: DeliveryRow, post: CallbackRequest) -> tuple[FaultRow | None, CallbackRequest]:
         """The fault that applies to an attempt that is sent, and the changed message. A fault of the message that
         would leave this one as it is does not apply."""
-        for fault in self.index.of_attempt(SENDING, delivery, post.attempt):
+        secrets = None
+        for fault in self.index.of_attempt((SENDING,), delivery, post.attempt):
             if fault["kind"] not in CONTENT_KINDS:
                 return fault, post
-            changed = mutated(fault, post, *self._secrets(delivery), self._rng)
+            secrets = self._secrets(delivery) if secrets is None else secrets
+            changed = mutated(fault, post, *secrets, self._rng)
             if changed != post:
                 return fault, changed
         return None, post

@@ -7,7 +7,16 @@ from typing import Any, cast
 
 from leyden.callbacks.callback_rows import HeldRow, attempt_id
 from leyden.callbacks.faults.hits import APPLIED, HELD, UNMET, FaultHits
-from leyden.callbacks.faults.kinds import FaultRow, effective, is_last, is_spent, with_held, with_idle, with_unsent
+from leyden.callbacks.faults.kinds import (
+    HOLDING_KINDS,
+    FaultRow,
+    effective,
+    is_last,
+    is_spent,
+    with_held,
+    with_idle,
+    with_unsent,
+)
 from leyden.server.callbacks.deliveries import PENDING
 from leyden.server.callbacks.delivery_row import endpoint_of
 from leyden.server.callbacks.outbox import Outbox
@@ -16,7 +25,8 @@ from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
 RELEASE, EFFECT = "release", "effect"  # what an attempt that `reorder` holds waits for
-MOST_HELD = 200  # attempts that `reorder` holds at a time, and `burst`
+MOST_HELD = 200  # attempts that each of these holds at a time
+_BOUNDED_KINDS = ("reorder", "burst")
 
 
 class Holds:
@@ -57,13 +67,19 @@ class Holds:
         """How many attempts this fault holds, or all faults do."""
         return self._held.count_with({} if fault_id is None else {"fault": fault_id})
 
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds that can hold one more attempt."""
+        full = [kind for kind in _BOUNDED_KINDS if self._held.count_with({"kind": kind}) >= MOST_HELD]
+        return tuple(kind for kind in HOLDING_KINDS if kind not in full)
+
     def holds(self, fault: FaultRow, due_ms: int) -> bool:
-        """Whether the fault, which is not spent, can hold an attempt that is due at `due_ms`. A `burst` does not hold
-        the last one of its count alone: that would change nothing."""
-        kind = fault["kind"]
-        if kind != "delay" and self._held.count_with({"kind": kind}) >= MOST_HELD:
-            return False
-        return kind != "burst" or not is_last(fault) or bool(self._gathered(fault, due_ms))
+        """Whether the fault, which is of such a kind and not spent, can hold an attempt that is due at `due_ms`. A
+        `burst` does not hold the last one of its count alone: that would change nothing."""
+        return fault["kind"] != "burst" or not is_last(fault) or bool(self._gathered(fault, due_ms))
+
+    def is_over(self, fault: FaultRow) -> bool:
+        """Whether the fault is a `burst` that will not hold the last one of its count: it would be alone."""
+        return fault["kind"] == "burst" and is_last(fault) and fault.get("until", -1) < self._clock.now()
 
     def until(self, fault: FaultRow, due_ms: int) -> int:
         """The instant until which the fault holds an attempt that is due at `due_ms`, if nothing releases it before."""

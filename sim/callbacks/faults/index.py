@@ -10,7 +10,7 @@ from leyden.condition_index import ConditionIndex
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.store.typed_table import TypedTable
 
-HOLDING, SENDING = "holding", "sending"
+SENDING = "sending"  # all kinds but those that hold an attempt, and `rate_limit`
 
 
 class FaultIndex:
@@ -27,12 +27,18 @@ class FaultIndex:
         if self._index is not None:
             self._add(self._index, fault)
 
-    def of_attempt(self, group: str, delivery: DeliveryRow, number: int) -> Iterator[FaultRow]:
-        """The faults of a group, `HOLDING` or `SENDING`, that match an attempt of a delivery, the oldest first."""
+    def remove(self, fault: FaultRow) -> None:
+        """Remove a fault that will not apply any more, although it is not spent."""
+        if self._index is not None:
+            self._index.remove(_conditions(fault), self._item(fault))
+            self._changed = True
+
+    def of_attempt(self, groups: tuple[str, ...], delivery: DeliveryRow, number: int) -> Iterator[FaultRow]:
+        """The faults of these groups, `SENDING` or kinds that hold an attempt, that match attempt `number` of a
+        delivery, the oldest first. None may be added or removed before the caller has read what it wants."""
+        rules, events = (delivery["rule"],), (delivery["event"],)
         charges = (delivery["resource_id"], delivery.get("endpoint_id"))
-        return self._left(
-            self._built().matching((group,), (delivery["rule"],), (delivery["event"],), charges, (number,))
-        )
+        return self._left(self._built().matching(groups, rules, events, charges, (number,)))
 
     def of_request(self, operation_id: str) -> Iterator[FaultRow]:
         """The faults `rate_limit` that match a request of an operation, the oldest first."""
@@ -65,10 +71,10 @@ class FaultIndex:
     def _add(self, index: ConditionIndex, fault: FaultRow) -> None:
         self._changed = True
         if not is_spent(fault):
-            kind = fault["kind"]
-            group = HOLDING if kind in HOLDING_KINDS else RATE_LIMIT if kind == RATE_LIMIT else SENDING
-            conditions = (group, fault["operation"], fault["event"], fault["charge"], fault["attempt"])
-            index.add(conditions, (self._faults.id_of(fault["id"]) or 0, fault["id"]))
+            index.add(_conditions(fault), self._item(fault))
+
+    def _item(self, fault: FaultRow) -> tuple[int, str]:
+        return self._faults.id_of(fault["id"]) or 0, fault["id"]
 
     def _left(self, lists: Iterator[list[tuple[int, str]]]) -> Iterator[FaultRow]:
         found = list(lists)
@@ -85,3 +91,9 @@ class FaultIndex:
         """The row of a fault that is not spent; None for one that is, or was cleared."""
         fault = self._faults.row(fault_id)
         return None if fault is None or is_spent(fault) else fault
+
+
+def _conditions(fault: FaultRow) -> tuple[str, str | None, str | None, str | None, int | None]:
+    kind = fault["kind"]
+    group = kind if kind in HOLDING_KINDS or kind == RATE_LIMIT else SENDING
+    return group, fault["operation"], fault["event"], fault["charge"], fault["attempt"]
