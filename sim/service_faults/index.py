@@ -26,14 +26,20 @@ class ServiceFaultIndex:
 
     def add(self, rule: ServiceFaultRow) -> None:
         """Add a rule, of which there is a row."""
-        if self._index is not None and not is_spent(rule, self._now()):
+        index = self._current()
+        if not is_spent(rule, self._now()):
             self._changed = True
             self._left.add(rule["id"])
             if rule["kind"] == STALE_READ:
                 self._stale_reads.add(rule["id"])
-            self._index.add(_conditions(rule), self._item(rule))
+            index.add(_conditions(rule), self._item(rule))
             if rule["until"] is not None:
                 heappush(self._ends, (rule["until"], rule["id"]))
+
+    def clear(self) -> None:
+        """Remove all rules, whose rows are deleted."""
+        self._index, self._changed = ConditionIndex(), True
+        self._left, self._stale_reads, self._ends = set(), set(), []
 
     def remove(self, rule: ServiceFaultRow) -> None:
         """Remove a rule that is spent, or whose row is about to be deleted."""

@@ -135,17 +135,18 @@ class ServiceFaults:
 
     def clear(self, fault_id: str | None = None) -> int:
         """Delete this rule, or all; returns how many."""
-        rules = list(self._rules) if fault_id is None else [self._rules.row(fault_id)]
-        cleared = 0
-        for rule in rules:
-            if rule is not None:
-                self.index.remove(rule)
-                cleared += self._rules.delete(rule["id"])
+        if fault_id is None:
+            cleared = self._rules.clear()
+            self.index.clear()
+        elif (rule := self._rules.row(fault_id)) is not None:
+            self.index.remove(rule)
+            cleared = int(self._rules.delete(fault_id))
+        else:
+            cleared = 0
         if cleared:
             self._journal.note("service_faults_cleared", fault_id or "", count=cleared)
         if not self.index.has_stale_read():
-            for answer in list(self._answers):
-                self._answers.delete(answer["id"])
+            self._answers.clear()
         return cleared
 
     # The application
@@ -319,8 +320,7 @@ class ServiceFaults:
     def _remember_present(self) -> None:
         """Remember the newest resources as they are: a read that follows a change shows them so, also the first."""
         if not self.index.has_stale_read():
-            for answer in list(self._answers):  # of the time of a rule that does not apply any more
-                self._answers.delete(answer["id"])
+            self._answers.clear()  # they are of the time of a rule that does not apply any more
         charges, statics = self._service.charges.charges, self._service.static_charges
         for charge in reversed(charges.page({"status": "pending"}, limit=_MAX_PRESENT)):
             self._remember_first(charge["id"], charge_resource(charge))

@@ -105,7 +105,7 @@ def play(
             fields = {**value, "code": value["code"] if value["kind"] == "fail" else None}
             row = a_row(added, **fields)
             rows.put(row)
-            index.add(row)
+            index.add(row, now)
         elif step == "remove":
             rows.delete(f"intercept-{value}")
         elif step == "later":

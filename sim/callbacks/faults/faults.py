@@ -140,8 +140,11 @@ class Faults:
 
     def clear(self, fault_id: str | None = None) -> int:
         """Delete this fault, or all; returns how many. What they have begun goes on (`begun`)."""
-        ids = [row["id"] for row in self._faults] if fault_id is None else [fault_id]
-        cleared = sum(self._faults.delete(one) for one in ids)
+        if fault_id is None:
+            cleared = self._faults.clear()
+            self.index.clear()
+        else:
+            cleared = int(self._faults.delete(fault_id))
         if cleared:
             self._journal.note("faults_cleared", fault_id or "", count=cleared)
         return cleared
@@ -266,18 +269,7 @@ class Faults:
 
     def _holding(self, delivery: DeliveryRow, number: int, due_ms: int) -> FaultRow | None:
         """The fault that holds an attempt that is due at `due_ms`, or None."""
-        if not len(self._faults):
-            return None
-        over, found = [], None
-        for fault in self.index.of_attempt(self._holds.kinds(), delivery, number):
-            if self._holds.holds(fault, due_ms):
-                found = fault
-                break
-            if self._holds.is_over(fault):
-                over.append(fault)
-        for fault in over:
-            self.index.remove(fault)
-        return found
+        return self._holds.first(self.index, delivery, number, due_ms) if len(self._faults) else None
 
     def _applying(self, delivery: DeliveryRow, post: CallbackRequest) -> tuple[FaultRow | None, CallbackRequest]:
         """The fault that applies to an attempt that is sent, and the changed message. A fault of the message that

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from leyden.callbacks.callback_rows import HeldRow, attempt_id
 from leyden.callbacks.faults.hits import APPLIED, HELD, UNMET, FaultHits
+from leyden.callbacks.faults.index import FaultIndex
 from leyden.callbacks.faults.kinds import (
     HOLDING_KINDS,
     FaultRow,
@@ -18,7 +19,7 @@ from leyden.callbacks.faults.kinds import (
     with_unsent,
 )
 from leyden.server.callbacks.deliveries import PENDING
-from leyden.server.callbacks.delivery_row import endpoint_of
+from leyden.server.callbacks.delivery_row import DeliveryRow, endpoint_of
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.ports import CallbackRequest, Clock, EventJournal
 from leyden.server.store.store import Store
@@ -67,19 +68,26 @@ class Holds:
         """How many attempts this fault holds, or all faults do."""
         return self._held.count_with({} if fault_id is None else {"fault": fault_id})
 
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds that can hold one more attempt."""
+    def first(self, faults: FaultIndex, delivery: DeliveryRow, number: int, due_ms: int) -> FaultRow | None:
+        """The first of the faults that can hold attempt `number` of a delivery, which is due at `due_ms`; None if none
+        can."""
         full = [kind for kind in _BOUNDED_KINDS if self._held.count_with({"kind": kind}) >= MOST_HELD]
-        return tuple(kind for kind in HOLDING_KINDS if kind not in full)
+        kinds = tuple(kind for kind in HOLDING_KINDS if kind not in full)
+        over, found = [], None
+        for fault in faults.of_attempt(kinds, delivery, number):
+            if self.holds(fault, due_ms):
+                found = fault
+                break
+            if fault.get("until", -1) < self._clock.now():
+                over.append(fault)  # a burst that will not hold the last one of its count
+        for fault in over:
+            faults.remove(fault)
+        return found
 
     def holds(self, fault: FaultRow, due_ms: int) -> bool:
-        """Whether the fault, which is of such a kind and not spent, can hold an attempt that is due at `due_ms`. A
-        `burst` does not hold the last one of its count alone: that would change nothing."""
+        """Whether the fault, which is not spent, can hold an attempt that is due at `due_ms` if its kind does not hold
+        too many. A `burst` does not hold the last one of its count alone: that would change nothing."""
         return fault["kind"] != "burst" or not is_last(fault) or bool(self._gathered(fault, due_ms))
-
-    def is_over(self, fault: FaultRow) -> bool:
-        """Whether the fault is a `burst` that will not hold the last one of its count: it would be alone."""
-        return fault["kind"] == "burst" and is_last(fault) and fault.get("until", -1) < self._clock.now()
 
     def until(self, fault: FaultRow, due_ms: int) -> int:
         """The instant until which the fault holds an attempt that is due at `due_ms`, if nothing releases it before."""

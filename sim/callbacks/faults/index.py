@@ -14,8 +14,8 @@ SENDING = "sending"  # all kinds but those that hold an attempt, and `rate_limit
 
 
 class FaultIndex:
-    """An index of the faults that are not spent, built from their rows when it is first used. A spent one is removed
-    when it is found, so the index is built again after a commit that changed it and was rolled back."""
+    """An index of the faults that are not spent, built from their rows when it is first used or one is added. A spent
+    one is removed when it is found, so the index is built again after a commit that changed it and was rolled back."""
 
     def __init__(self, faults: TypedTable[FaultRow]) -> None:
         self._faults = faults
@@ -24,8 +24,11 @@ class FaultIndex:
 
     def add(self, fault: FaultRow) -> None:
         """Add a fault, of which there is a row, or one that is no longer spent. No effect on one that is here."""
-        if self._index is not None:
-            self._add(self._index, fault)
+        self._add(self._built(), fault)
+
+    def clear(self) -> None:
+        """Remove all faults, whose rows are deleted."""
+        self._index, self._changed = ConditionIndex(), True
 
     def remove(self, fault: FaultRow) -> None:
         """Remove a fault that will not apply any more, although it is not spent."""
@@ -79,8 +82,9 @@ class FaultIndex:
     def _left(self, lists: Iterator[list[tuple[int, str]]]) -> Iterator[FaultRow]:
         found = list(lists)
         for items in found:
-            while items and self._row(items[0][1]) is None:
-                del items[0]
+            left = next((place for place, (_, id) in enumerate(items) if self._row(id) is not None), len(items))
+            if left:
+                del items[:left]
                 self._changed = True
         for _, fault_id in merge(*found):
             fault = self._row(fault_id)

@@ -16,8 +16,8 @@ _FAIL_ANYWHERE, _FAIL_AT_RECEIVER, _FAIL_BEFORE_RECEIVER = "fail", "fail at the 
 
 
 class InterceptorIndex:
-    """An index of the table `interceptors`, built from its rows when it is first used. What has ended is removed when
-    it is found, so the index is built again after a commit that changed it and was rolled back.
+    """An index of the table `interceptors`, built from its rows when it is first used or one is added. What has ended
+    is removed when it is found, so the index is built again after a commit that changed it and was rolled back.
 
     All interceptors in a list of `_acting` match the same HTLCs, so the first that is in force acts. An interceptor
     that takes a node or a channel `offline`, for every HTLC or for one payment, is in two more lists: the oldest in
@@ -29,11 +29,10 @@ class InterceptorIndex:
         self._is_built = self._changed = False
         self._clear()
 
-    def add(self, row: InterceptorRow) -> None:
-        """Add an interceptor, of which there is a row."""
-        if self._is_built:
-            heappush(self._future, (row["from_ms"] or 0, self._rows.id_of(row["id"]) or 0, row["id"]))
-            self._changed = True
+    def add(self, row: InterceptorRow, now: int) -> None:
+        """Add an interceptor, of which there is a row, at `now` (ms)."""
+        self._start(now)
+        self._add(row)
 
     def first_at_receiver(self, payment: str | None, hops: int, receiver: int, now: int) -> InterceptorRow | None:
         """The oldest interceptor in force at `now` (ms) for an HTLC of a payment that is at the receiver, after `hops`
@@ -96,7 +95,7 @@ class InterceptorIndex:
         if not self._is_built:
             self._is_built = self._changed = True
             for each in self._rows:
-                self.add(each)
+                self._add(each)
         while self._future and self._future[0][0] <= now:
             _, number, id = heappop(self._future)
             self._changed = True
@@ -109,6 +108,10 @@ class InterceptorIndex:
                 self._oldest_offline.add((payment, node, channel), (number, id))
                 self._last_offline.add((payment, node, channel), (-_until_ms(row), id))
 
+    def _add(self, row: InterceptorRow) -> None:
+        heappush(self._future, (row["from_ms"] or 0, self._rows.id_of(row["id"]) or 0, row["id"]))
+        self._changed = True
+
     def _oldest(self, lists: Iterable[list[tuple[int, str]]], now: int) -> InterceptorRow | None:
         """The oldest interceptor in force of lists by age."""
         found = [(items[0][0], row) for items in lists if (row := self._in_force(items, now)) is not None]
@@ -116,13 +119,17 @@ class InterceptorIndex:
 
     def _in_force(self, items: list[tuple[int, str]], now: int) -> InterceptorRow | None:
         """The first of a list that is in force, after those that ended were removed."""
-        while items:
-            row = self._rows.row(items[0][1])
+        ended, found = 0, None
+        for _, id in items:
+            row = self._rows.row(id)
             if row is not None and now < _until_ms(row) and (row["times"] is None or row["acted"] < row["times"]):
-                return row
-            del items[0]
+                found = row
+                break
+            ended += 1
+        if ended:
+            del items[:ended]
             self._changed = True
-        return None
+        return found
 
 
 def _until_ms(row: InterceptorRow) -> int:

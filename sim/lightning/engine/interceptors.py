@@ -108,7 +108,7 @@ class Interceptors:
             "times": times, "acted": 0,
         }  # fmt: skip
         self.rows.put(row)
-        self.index.add(row)
+        self.index.add(row, self._clock.now())
         facts = {name: value for name, value in row.items() if value is not None and name not in ("id", "acted")}
         facts["what"] = facts.pop("kind")
         self._journal.note("interceptor_added", row["id"], **facts)

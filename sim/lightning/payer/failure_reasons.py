@@ -83,16 +83,16 @@ class FailureReasons:
             return f"the payer has no {kind} channel: open one from it, or pay from another wallet"
         if all(disabled[edge] for edge in last):
             return f"the receiver has no {self._usable(last)} channel: open one to it"
-        waiting = [session.target]
-        reached = {session.target}  # the nodes from which open channels lead to the receiver
+        waiting = deque([session.target])
+        reached = {session.target}  # the nodes from which open channels lead to the receiver, the nearest first
         while waiting:
-            for edge in engine.out_edges(waiting.pop()):
+            for edge in engine.out_edges(waiting.popleft()):
                 node = engine.policies.target[edge]
                 if node not in reached and not disabled[edge ^ 1]:
+                    if node == session.payer:
+                        return None
                     reached.add(node)
                     waiting.append(node)
-        if session.payer in reached:
-            return None
         kind = self._usable(range(len(disabled)))
         return f"no {kind} channels lead from the payer to the receiver: open one"
 
