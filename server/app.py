@@ -114,7 +114,7 @@ class _DerivedDocument:
         return hash(self._parts)
 
 
-# A page takes some hundredths of a second to draw, and a document to make, and anybody may ask for them. The caches are
+# A page takes some tenths of a second to draw, and a document to make, and anybody may ask for them. The caches are
 # bounded: each entry is about a megabyte at most, and few documents are served by one process.
 @lru_cache(maxsize=8)
 def _document(key: _DerivedDocument) -> bytes:
@@ -138,7 +138,7 @@ def _compressed(body: bytes) -> bytes:
 class PublicPage:
     """A page or document that needs no API key. It is sent compressed to a client that accepts gzip.
 
-    `render` gets the scope of the request.
+    `render` gets the scope of the request, and may be called in a thread.
     """
 
     def __init__(self, render: Callable[[Scope], Response], pipeline: PipelineContext) -> None:
@@ -149,6 +149,12 @@ class PublicPage:
         if scope["method"] not in {"GET", "HEAD"}:
             problem = MethodNotAllowed("this path is read-only: use GET", headers={"Allow": "GET, HEAD"})
             return await send_problem(send, problem, self._pipeline.next_request_id())
+        run_apart = self._pipeline.run_apart
+        response = self._response(scope) if run_apart is None else await run_apart(partial(self._response, scope))
+        return await response(scope, receive, send)
+
+    def _response(self, scope: Scope) -> Response:
+        """The response. The first one takes some tenths of a second: it may be made in a thread."""
         response = self._render(scope)
         if response.body:
             response.headers["Vary"] = "Accept-Encoding"
@@ -157,7 +163,7 @@ class PublicPage:
                 response.body = _compressed(bytes(response.body))
                 response.headers["Content-Encoding"] = "gzip"
                 response.headers["Content-Length"] = str(len(response.body))
-        return await response(scope, receive, send)
+        return response
 
 
 def document_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:

@@ -335,6 +335,7 @@ def _service(
         defer_until=faults.defer_until,
         mock_unbound=config.mock_unbound,
     )
+    service.pipeline.run_apart = environment.run_apart
     faults.connect(service.outbox, service.projects, service.charges, service.static_charges)
     receivers.connect(faults.on_response, lambda at: service.projects.signing_secrets(config.project, at))
     return receivers, transport, faults, service

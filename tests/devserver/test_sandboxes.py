@@ -27,9 +27,12 @@ from leyden.devserver.sandboxes.factory import SandboxFactory
 from leyden.devserver.startup.addresses import admin_token
 from leyden.lightning import engine_factory
 from leyden.lightning.topology.graph import Graph
+from leyden.server import app
 from leyden.server.app import ApiMount, LazyMount
+from leyden.server.docs import page
 from leyden.server.errors import ContractError, Unauthorized
 from leyden.server.http.request_parsing import RequestParser
+from leyden.server.store.table import RowTable
 from leyden.world.world import World
 from tests.support.hosted import Hosted, in_server
 from tests.support.served import Client, listening_receiver, served_leyden, started_server
@@ -710,6 +713,66 @@ def test_other_requests_are_answered_while_the_first_details_of_a_charge_are_rea
         assert shown["charge"]["id"] == created["data"]["id"]
         assert threads
         assert threading.main_thread() not in threads
+
+    in_server(scenario)
+
+
+def test_other_requests_are_answered_while_the_first_page_of_the_documentation_is_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, draw = list[threading.Thread](), page.docs_page
+
+    def recorded(*given: Any) -> str:
+        threads.append(threading.current_thread())
+        return draw(*given)
+
+    async def scenario(server: Hosted) -> None:
+        app._page.cache_clear()
+        monkeypatch.setattr(page, "docs_page", recorded)
+        for path in ("/docs", "/sandbox/v1/docs", "/docs"):
+            assert (await server.ask("GET", path)).status == 200
+        assert len(threads) == 2
+        assert threading.main_thread() not in threads
+
+    in_server(scenario)
+
+
+def test_other_requests_are_answered_while_payments_with_many_attempts_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads, pauses = list[int](), list[int]()
+
+    class EachSlice:
+        def is_over(self) -> bool:
+            return True
+
+        async def pause(self) -> None:
+            pauses.append(len(reads))
+
+    async def scenario(server: Hosted) -> None:
+        box = await server.create(seed=5)
+        key = box["apiKey"]
+        ids = []
+        for number in range(50):
+            body = {"amount": "1000", "description": f"tea {number}"}
+            created = await server.ok("POST", "/v0/charges", body, key=key)
+            request = created["data"]["invoice"]["request"]
+            paid = await server.ok("POST", "/sandbox/v1/payments", {"request": request}, key=key)
+            ids.append(paid["id"])
+        monkeypatch.setattr(World, "slices", lambda world: EachSlice())
+        read = RowTable.page
+
+        def recorded(table: RowTable, *given: Any, **named: Any) -> Any:
+            rows = read(table, *given, **named)
+            reads.append(len(rows))
+            return rows
+
+        monkeypatch.setattr(RowTable, "page", recorded)
+        first = await server.ok("GET", "/sandbox/v1/payments?limit=45", key=key)
+        assert [row["id"] for row in first["data"]] == ids[:4:-1]
+        assert (reads, pauses) == ([20, 20, 6], [1, 2])
+        rest = await server.ok("GET", f"/sandbox/v1/payments?limit=45&after={first['next']}", key=key)
+        assert ([row["id"] for row in rest["data"]], rest["next"]) == (ids[4::-1], None)
 
     in_server(scenario)
 

@@ -10,7 +10,7 @@ import orjson
 
 from leyden.arguments import span_from
 from leyden.devserver.control.body_values import span_ms as to_span_ms
-from leyden.devserver.control.pages import Page, created_between, page
+from leyden.devserver.control.pages import Page, created_between, sliced_page
 from leyden.devserver.control.resets import reset_world
 from leyden.devserver.control.sandbox_state import clock_state, sandbox_state
 from leyden.errors import ClockError, PayerError
@@ -178,24 +178,12 @@ class ControlPlane:
         return _payment(payment)
 
     @handles(needs=("query.limit",), recorded=False)
-    def list_payments(self, call: Request) -> Page:
+    async def list_payments(self, call: Request) -> Page:
         """One page of the payments that match the filter, or of those of one Charge's invoice, the newest first."""
-        table, charge_id = self._world.payments.rows, call.query.get("chargeId")
-        bounds, status = created_between(call), call.query.get("status")
-        filters = {} if status is None else {"status": status}
-        if charge_id is None:
-            return page(call, "payment", lambda after, limit: table.page(filters, after, limit, **bounds), _payment)
-        charge = self._world.service.charges.charges.row(charge_id)
-
-        def of_charge(after: int | None, limit: int) -> list[Any]:
-            if charge is None:
-                return []
-            # A payment that the wallet refused to start has no payment hash.
-            wanted = ({"payment_hash": charge["payment_hash"]}, {"refused_request": charge["request"]})
-            rows = [row for each in wanted for row in table.page({**each, **filters}, after, limit, **bounds)]
-            return sorted(rows, key=lambda row: -row.doc_id)[:limit]
-
-        return page(call, "payment", of_charge, _payment)
+        found = None
+        while found is None:
+            found = await self._payments_page(call)
+        return found
 
     @handles(raises=(NotFound,), needs=("path.id",), recorded=False)
     def get_payment(self, call: Request) -> dict[str, Any]:
@@ -263,6 +251,29 @@ class ControlPlane:
             raise PayerError(f"the URL in this LNURL does not begin with {base}; {mend}")
         answer: Mapping[str, Any] = orjson.loads(self._world.request("GET", url.removeprefix(base)).body)
         return answer
+
+    async def _payments_page(self, call: Request) -> Page | None:
+        """The page; None after a reset in between. A payment with many attempts is a large row."""
+        world = self._world
+        service, table, charge_id = world.service, world.payments.rows, call.query.get("chargeId")
+        bounds, status = created_between(call), call.query.get("status")
+        filters = {} if status is None else {"status": status}
+
+        def read(after: int | None, limit: int) -> list[Any]:
+            with world.exclusive():
+                if charge_id is None:
+                    return table.page(filters, after, limit, **bounds)
+                charge = service.charges.charges.row(charge_id)
+                if charge is None:
+                    return []
+                # A payment that the wallet refused to start has no payment hash.
+                wanted = ({"payment_hash": charge["payment_hash"]}, {"refused_request": charge["request"]})
+                rows = [row for each in wanted for row in table.page({**each, **filters}, after, limit, **bounds)]
+                return sorted(rows, key=lambda row: -row.doc_id)[:limit]
+
+        return await sliced_page(
+            call, "payment", read, _payment, slices=world.slices(), is_former=lambda: world.service is not service
+        )
 
     def _resolve(self, call: Request, resolve: Callable[[str], PaymentRow]) -> dict[str, Any]:
         payment = find_payment(self._world, call)

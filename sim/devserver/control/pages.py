@@ -11,7 +11,7 @@ from leyden.world.ports import Slices
 
 Page = dict[str, Any]
 
-READ_AT_ONCE = 100
+READ_AT_ONCE, _SMALL_PORTION = 100, 20
 # The kinds in cursors. The lists of the charge service have the same for the same rows.
 KINDS = {
     "charge": CHARGE, "static_charge": STATIC_CHARGE, "payment": 3, "attempt": 4, "payer": 5, "interceptor": 6,
@@ -37,6 +37,36 @@ def page(
     return {
         "data": [show(row) for row in rows[:limit]],
         "next": cursor(KINDS[kind], rows[limit - 1].doc_id) if len(rows) > limit else None,
+    }
+
+
+async def sliced_page(
+    call: Request,
+    kind: str,
+    read: Callable[[int | None, int], Sequence[Any]],
+    show: Callable[[Any], Any],
+    *,
+    slices: Slices,
+    is_former: Callable[[], bool],
+) -> Page | None:
+    """The same for rows of which one may take long to read. Other requests are answered while it reads; None if
+    `is_former()` in between: the rows are of a run that was reset."""
+    limit, last, portion = call.query["limit"], position(call.query.get("after")), _SMALL_PORTION
+    found: list[tuple[int, Any]] = []
+    while len(found) <= limit:
+        rows = read(last, min(portion, limit + 1 - len(found)))
+        found += [(row.doc_id, show(row)) for row in rows]
+        if len(rows) < portion:
+            break
+        last, portion = rows[-1].doc_id, min(2 * portion, READ_AT_ONCE)
+        if slices.is_over():
+            await slices.pause()
+            portion = _SMALL_PORTION
+            if is_former():
+                return None
+    return {
+        "data": [shown for _, shown in found[:limit]],
+        "next": cursor(KINDS[kind], found[limit - 1][0]) if len(found) > limit else None,
     }
 
 
