@@ -148,10 +148,12 @@ class PublicPage:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in {"GET", "HEAD"}:
             problem = MethodNotAllowed("this path is read-only: use GET", headers={"Allow": "GET, HEAD"})
-            return await send_problem(send, problem, self._pipeline.next_request_id())
+            await send_problem(send, problem, self._pipeline.next_request_id())
+            return
         run_apart = self._pipeline.run_apart
-        response = self._response(scope) if run_apart is None else await run_apart(partial(self._response, scope))
-        return await response(scope, receive, send)
+        work = partial(self._response, scope)
+        response: Response = work() if run_apart is None else await run_apart(work)
+        await response(scope, receive, send)
 
     def _response(self, scope: Scope) -> Response:
         """The response. The first one takes some tenths of a second: it may be made in a thread."""

@@ -61,9 +61,9 @@ def test_nobody_offers_an_htlc_below_the_minimum_of_the_channel(least, hop):
     """BOLT 2, `update_add_htlc`: "MUST NOT offer `amount_msat` below the receiving node's `htlc_minimum_msat`". BOLT 4:
     a forwarding node then returns `amount_below_minimum`."""
     engine = engine_with_deltas(40, 40, 40)
-    for edge in (0, 2, 4):
-        engine.policies.base_msat[edge], engine.policies.ppm[edge] = {2: 2, 4: 1}.get(edge, 0), 0
-        engine.policies.htlc_min_msat[edge] = least.get(edge, 1)
+    policies = engine.policies
+    policies.base_msat, policies.ppm = (0, 0, 2, 0, 1, 0), (0,) * 6
+    policies.htlc_min_msat = tuple(least.get(edge, 1) for edge in range(6))
     returned: list[Shard] = []
     engine.on_return = returned.append
     engine.send(None, 0, engine.policies.route([0, 2, 4], 1_000_000), engine.block_height() + 80)

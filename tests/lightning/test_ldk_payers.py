@@ -243,9 +243,8 @@ def test_a_part_below_the_minimum_of_a_channel_pays_the_difference_as_fees(limit
         ("me", "b", 60_000), ("b", "c", 400_000), ("c", "shop", 400_000), ("me", "a", 99_600), ("a", "shop", 900_000)
     )  # fmt: skip
     policies = engine.policies
-    for edge in range(10):
-        policies.base_msat[edge], policies.ppm[edge] = 7, 100 if edge > 6 else 0
-        policies.htlc_min_msat[edge] = limits.get(edge // 2, 1)
+    policies.base_msat, policies.ppm = (7,) * 10, (0,) * 7 + (100,) * 3
+    policies.htlc_min_msat = tuple(limits.get(edge // 2, 1) for edge in range(10))
     model, session = LdkPayer(engine), session_of(engine, 49_000)
     model.begin(session)
     small, large = sorted(model.routes(session, 49_000_000), key=lambda route: route.amounts[-1])
@@ -259,9 +258,9 @@ def test_a_part_below_the_minimum_of_a_channel_pays_the_difference_as_fees(limit
 
 def test_a_value_is_not_reduced_below_the_minimum_of_the_receivers_channel():
     engine = engine_of(("me", "b", 60_000), ("b", "shop", 400_000), ("me", "a", 99_600), ("a", "shop", 900_000))
-    for edge in range(8):
-        engine.policies.ppm[edge] = 100 if edge > 4 else 0
-    engine.policies.htlc_min_msat[2] = 1_000_000
+    policies = engine.policies
+    policies.ppm = (0,) * 5 + (100,) * 3
+    policies.htlc_min_msat = (*policies.htlc_min_msat[:2], 1_000_000, *policies.htlc_min_msat[3:])
     model, session = LdkPayer(engine), session_of(engine, 49_000)
     model.begin(session)
     routes = model.routes(session, 49_000_000)

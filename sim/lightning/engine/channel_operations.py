@@ -42,11 +42,11 @@ def open_channel(
         ),
     )
     engine.balance = [*engine.balance, *sides]
-    engine.initial_balance = [*engine.initial_balance, *sides]
+    engine.initial_balance = (*engine.initial_balance, *sides)
     engine.slots = [*engine.slots, 0, 0]
     engine.in_flight = [*engine.in_flight, 0]
-    engine.capacity = engine.graph.capacity_msat.tolist()
-    engine.reserve = engine.graph.reserve_msat.tolist()
+    engine.capacity = tuple(engine.graph.capacity_msat.tolist())
+    engine.reserve = tuple(engine.graph.reserve_msat.tolist())
     return engine.graph.channels - 1
 
 

@@ -50,9 +50,10 @@ class Channels(UndoLog):
         self.on_first_change: Callable[[], None] | None = None
         self.on_force_close: Callable[[int, str], None] = lambda edge, reason: None
         self.balance: list[int] = graph.local_msat.tolist()
-        self.initial_balance: list[int] = self.balance.copy()
-        self.capacity: list[int] = graph.capacity_msat.tolist()
-        self.reserve: list[int] = graph.reserve_msat.tolist()
+        # What does not change item by item is in tuples: the garbage collector does not visit them.
+        self.initial_balance: tuple[int, ...] = tuple(self.balance)
+        self.capacity: tuple[int, ...] = tuple(graph.capacity_msat.tolist())
+        self.reserve: tuple[int, ...] = tuple(graph.reserve_msat.tolist())
         self.in_flight: list[int] = [0] * graph.channels
         self.slots: list[int] = [0] * (2 * graph.channels)
         self.closed: frozenset[int] = frozenset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ class Limits:
     `local` are the payer's own edges, which cost nothing; `disabled` those that are not used."""
 
     policies: EdgePolicies
-    capacity: list[int]
+    capacity: Sequence[int]
     known: dict[int, tuple[int, int]]
     local: frozenset[int]
     disabled: set[int]

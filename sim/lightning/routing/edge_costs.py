@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil, floor, log2
 from typing import Any
 
@@ -35,7 +35,7 @@ class EdgeCosts:
     `source` and `target` are the ends of each edge. `trees` are cached by root and bucket.
     """
 
-    def __init__(self, graph: Graph, source: list[int], target: list[int]) -> None:
+    def __init__(self, graph: Graph, source: Sequence[int], target: Sequence[int]) -> None:
         self._source, self._target = source, target
         self._hub = int(graph.degree.argmax())
         self.outgoing = AdjacencyIndex(graph.source, graph.target, len(graph.names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from leyden.lightning.failure_codes import GOOD, NODE, NOTHING, PERM, POLICY_FAILURES, FailureCode
@@ -89,7 +89,7 @@ class MissionControl:
         ]
 
     @classmethod
-    def restore(cls, undo: UndoLog, saved: list[list[Any]], capacities: list[int]) -> MissionControl:
+    def restore(cls, undo: UndoLog, saved: list[list[Any]], capacities: Sequence[int]) -> MissionControl:
         """The state that `dump` returned; `capacities` (msat) are by channel. Former versions wrote one time for both
         sides of a bound."""
         mission_control = cls(undo)
@@ -101,7 +101,7 @@ class MissionControl:
                 mission_control._penalties[payer] = penalties
         return mission_control
 
-    def penalties(self, payer: int, now_ms: int, capacities: list[int]) -> LiquidityBounds:
+    def penalties(self, payer: int, now_ms: int, capacities: Sequence[int]) -> LiquidityBounds:
         """The bounds of this payer that make edges less likely to carry a payment; read only. `capacities` (msat) are
         by channel."""
         bounds = self._bounds.get(payer)
@@ -111,7 +111,7 @@ class MissionControl:
             self._expire(payer, bounds, now_ms - _HOUR_MS, capacities)
         return self._penalties.get(payer, _NOTHING)
 
-    def _expire(self, payer: int, bounds: LiquidityBounds, earliest: int, capacities: list[int]) -> None:
+    def _expire(self, payer: int, bounds: LiquidityBounds, earliest: int, capacities: Sequence[int]) -> None:
         """Forget what a payer observed before `earliest` (ms)."""
         for edge, (low, high, low_at, high_at) in list(bounds.items()):
             if low_at >= earliest and high_at >= earliest:
@@ -134,7 +134,9 @@ class MissionControl:
             (min(low_at, high_at) for _, _, low_at, high_at in bounds.values()), default=earliest + _HOUR_MS
         )
 
-    def report_success(self, payer: int, edges: list[int], amounts: list[int], capacities: list[int], at: int) -> None:
+    def report_success(
+        self, payer: int, edges: list[int], amounts: list[int], capacities: Sequence[int], at: int
+    ) -> None:
         """Record that `edges` carried `amounts`; `capacities` (msat) are by channel.
 
         The first edge is left out: it is the payer's own, whose balance it knows.
@@ -171,7 +173,7 @@ class MissionControl:
         interpretation: FailureInterpretation,
         edges: list[int],
         amounts: list[int],
-        capacities: list[int],
+        capacities: Sequence[int],
         at: int,
     ) -> None:
         """Record the interpretation of a failure of a shard that was sent over `edges` with `amounts`."""
@@ -184,7 +186,7 @@ class MissionControl:
                 high, high_at = failed_msat, at
             self._set_bound(payer, edge, (min(low, max(0, high - 1)), high, low_at, high_at), capacities)
 
-    def _set_bound(self, payer: int, edge: int, bound: tuple[int, int, int, int], capacities: list[int]) -> None:
+    def _set_bound(self, payer: int, edge: int, bound: tuple[int, int, int, int], capacities: Sequence[int]) -> None:
         bounds = self._bounds[payer]
         self._undo.record_item(bounds, edge)
         bounds[edge] = bound

@@ -48,22 +48,25 @@ class Route(NamedTuple):
 
 
 class EdgePolicies:
-    """The policies of every edge as lists, whose items are read much faster than those of arrays."""
+    """The policies of every edge as tuples, whose items are read much faster than those of arrays, and which the
+    garbage collector does not visit."""
 
     __slots__ = (
         "_parallel", "base_msat", "cltv_delta", "disabled", "htlc_max_msat", "htlc_min_msat", "ppm", "source", "target",
     )  # fmt: skip
 
     def __init__(self, graph: Graph) -> None:
-        self.source: list[int] = graph.source.tolist()
-        self.target: list[int] = graph.target.tolist()
-        self.base_msat: list[int] = graph.base_msat.tolist()
-        self.ppm: list[int] = graph.ppm.tolist()
-        self.cltv_delta: list[int] = graph.cltv_delta.tolist()
-        self.htlc_min_msat: list[int] = graph.htlc_min_msat.tolist()
+        self.source: tuple[int, ...] = tuple(graph.source.tolist())
+        self.target: tuple[int, ...] = tuple(graph.target.tolist())
+        self.base_msat: tuple[int, ...] = tuple(graph.base_msat.tolist())
+        self.ppm: tuple[int, ...] = tuple(graph.ppm.tolist())
+        self.cltv_delta: tuple[int, ...] = tuple(graph.cltv_delta.tolist())
+        self.htlc_min_msat: tuple[int, ...] = tuple(graph.htlc_min_msat.tolist())
         # The capacity of a channel is public.
-        self.htlc_max_msat: list[int] = np.minimum(graph.htlc_max_msat, np.repeat(graph.capacity_msat, 2)).tolist()
-        self.disabled: list[bool] = graph.disabled.tolist()
+        self.htlc_max_msat: tuple[int, ...] = tuple(
+            np.minimum(graph.htlc_max_msat, np.repeat(graph.capacity_msat, 2)).tolist()
+        )
+        self.disabled: tuple[bool, ...] = tuple(graph.disabled.tolist())
         self._parallel: dict[int, list[int]] | None = None  # found when it is first needed
 
     def parallel(self, edge: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -106,8 +106,8 @@ class ShortestPathTree:
         distance: Floats,
         weights: Floats,
         adjacency: AdjacencyIndex,
-        near_of: list[int],
-        far_of: list[int],
+        near_of: Sequence[int],
+        far_of: Sequence[int],
     ) -> None:
         self.root, self.distance, self.weights, self.adjacency = root, distance, weights, adjacency
         self.near_of, self.far_of = near_of, far_of
@@ -274,7 +274,7 @@ class ShortestPathTree:
         return None
 
 
-def _path_to(came_from: dict[int, int], node: int, begin: int, near_of: list[int]) -> list[int]:
+def _path_to(came_from: dict[int, int], node: int, begin: int, near_of: Sequence[int]) -> list[int]:
     edges = []
     while node != begin:
         edge = came_from[node]
