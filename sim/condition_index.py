@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
 _ANY = (None,)
+
+
+class RowIndex(ABC):
+    """An index in memory of the rows of a table, built from them when it is first needed. What has ended is removed
+    when it is found, so it is built again after a commit that changed it and was rolled back: it is a
+    `leyden.server.store.rows.CommitParticipant`. Whatever changes it sets `_changed`."""
+
+    def __init__(self) -> None:
+        self._changed = False
+
+    def begin(self) -> None:
+        """A commit begins: nothing has changed in it."""
+        self._changed = False
+
+    def commit(self) -> None:
+        """Keep the changes."""
+        self._changed = False
+
+    def rollback(self, error: BaseException) -> None:
+        """The rows are as they were at `begin`: they will be read again, if that makes a difference."""
+        if self._changed:
+            self._forget()
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Discard what is known of the rows."""
 
 
 class ConditionIndex:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush, merge
 
-from leyden.condition_index import ConditionIndex
+from leyden.condition_index import ConditionIndex, RowIndex
 from leyden.server.contract.types import Operation
 from leyden.server.store.typed_table import TypedTable
 from leyden.service_faults.kinds import STALE_READ, ServiceFaultRow, fits, is_spent
 
 
-class ServiceFaultIndex:
-    """An index of the rules that are not spent at `now`, built from their rows when it is first used. It is built again
-    after a commit that changed it and was rolled back."""
+class ServiceFaultIndex(RowIndex):
+    """An index of the rules that are not spent at `now`."""
 
     def __init__(self, rules: TypedTable[ServiceFaultRow], now: Callable[[], int]) -> None:
+        super().__init__()
         self._rules = rules
         self._now = now
-        self._changed = False
         self._index: ConditionIndex | None = None
         self._left: set[str] = set()
         self._stale_reads: set[str] = set()  # those of the kind `stale_read` among them
@@ -69,21 +68,10 @@ class ServiceFaultIndex:
             self._current()
         return len(self._left)
 
-    # Part of a commit (`leyden.server.store.rows.CommitParticipant`)
-
-    def begin(self) -> None:
-        """A commit begins: nothing has changed in it."""
-        self._changed = False
-
-    def commit(self) -> None:
-        """Keep the changes."""
-
-    def rollback(self, error: BaseException) -> None:
-        """The rows are as they were at `begin`: read them again, if that makes a difference."""
-        if self._changed:
-            self._index, self._left, self._stale_reads, self._ends = None, set(), set(), []
-
     # Inside
+
+    def _forget(self) -> None:
+        self._index, self._left, self._stale_reads, self._ends = None, set(), set(), []
 
     def _current(self) -> ConditionIndex:
         """The index, without the rules whose time is over."""

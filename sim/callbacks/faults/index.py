@@ -6,21 +6,20 @@ from collections.abc import Iterator
 from heapq import merge
 
 from leyden.callbacks.faults.kinds import HOLDING_KINDS, RATE_LIMIT, FaultRow, is_spent
-from leyden.condition_index import ConditionIndex
+from leyden.condition_index import ConditionIndex, RowIndex
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.store.typed_table import TypedTable
 
 SENDING = "sending"  # all kinds but those that hold an attempt, and `rate_limit`
 
 
-class FaultIndex:
-    """An index of the faults that are not spent, built from their rows when it is first used or one is added. A spent
-    one is removed when it is found, so the index is built again after a commit that changed it and was rolled back."""
+class FaultIndex(RowIndex):
+    """An index of the faults that are not spent. A spent one is removed when it is found."""
 
     def __init__(self, faults: TypedTable[FaultRow]) -> None:
+        super().__init__()
         self._faults = faults
         self._index: ConditionIndex | None = None
-        self._changed = False
 
     def add(self, fault: FaultRow) -> None:
         """Add a fault, of which there is a row, or one that is no longer spent. No effect on one that is here."""
@@ -47,21 +46,10 @@ class FaultIndex:
         """The faults `rate_limit` that match a request of an operation, the oldest first."""
         return self._left(self._built().matching((RATE_LIMIT,), (operation_id,), (), (), ()))
 
-    # Part of a commit (`leyden.server.store.rows.CommitParticipant`)
-
-    def begin(self) -> None:
-        """A commit begins: nothing has changed in it."""
-        self._changed = False
-
-    def commit(self) -> None:
-        """Keep the changes."""
-
-    def rollback(self, error: BaseException) -> None:
-        """The rows are as they were at `begin`: read them again, if that makes a difference."""
-        if self._changed:
-            self._index = None
-
     # Inside
+
+    def _forget(self) -> None:
+        self._index = None
 
     def _built(self) -> ConditionIndex:
         if self._index is None:

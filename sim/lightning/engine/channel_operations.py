@@ -45,8 +45,8 @@ def open_channel(
     engine.initial_balance = (*engine.initial_balance, *sides)
     engine.slots = [*engine.slots, 0, 0]
     engine.in_flight = [*engine.in_flight, 0]
-    engine.capacity = tuple(engine.graph.capacity_msat.tolist())
-    engine.reserve = tuple(engine.graph.reserve_msat.tolist())
+    engine.capacity = (*engine.capacity, capacity_msat)
+    engine.reserve = (*engine.reserve, int(engine.graph.reserve_msat[-1]))
     return engine.graph.channels - 1
 
 

@@ -146,7 +146,7 @@ class Channels(UndoLog):
         """Use another graph, with channels that were opened or closed; `rollback` restores the former one."""
         self.before_change()
         self.graph = graph
-        self.policies = EdgePolicies(graph)
+        self.policies = EdgePolicies(graph, self.policies)
         self.router = Router(graph, self.policies)
 
     def close(self, channels: Iterable[int]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from itertools import chain
 
-from leyden.condition_index import ConditionIndex
+from leyden.condition_index import ConditionIndex, RowIndex
 from leyden.lightning.engine.interceptor_row import InterceptorRow
 from leyden.lightning.failure_codes import FINAL_NODE_CODES, FORWARDING_NODE_CODES
 from leyden.server.store.typed_table import TypedTable
@@ -15,9 +15,8 @@ FOREVER_MS = 2**62
 _FAIL_ANYWHERE, _FAIL_AT_RECEIVER, _FAIL_BEFORE_RECEIVER = "fail", "fail at the receiver", "fail before the receiver"
 
 
-class InterceptorIndex:
-    """An index of the table `interceptors`, built from its rows when it is first used or one is added. What has ended
-    is removed when it is found, so the index is built again after a commit that changed it and was rolled back.
+class InterceptorIndex(RowIndex):
+    """An index of the table `interceptors`. What has ended is removed when it is found.
 
     All interceptors in a list of `_acting` match the same HTLCs, so the first that is in force acts. An interceptor
     that takes a node or a channel `offline`, for every HTLC or for one payment, is in two more lists: the oldest in
@@ -25,9 +24,9 @@ class InterceptorIndex:
     """
 
     def __init__(self, rows: TypedTable[InterceptorRow]) -> None:
+        super().__init__()
         self._rows = rows
-        self._is_built = self._changed = False
-        self._clear()
+        self._forget()
 
     def add(self, row: InterceptorRow, now: int) -> None:
         """Add an interceptor, of which there is a row, at `now` (ms)."""
@@ -69,24 +68,10 @@ class InterceptorIndex:
         rows = [row for items in lists if (row := self._in_force(items, now)) is not None]
         return max(map(_until_ms, rows), default=None)
 
-    # Part of a commit (`leyden.server.store.rows.CommitParticipant`)
-
-    def begin(self) -> None:
-        """A commit begins: nothing has changed in it."""
-        self._changed = False
-
-    def commit(self) -> None:
-        """Keep the changes."""
-
-    def rollback(self, error: BaseException) -> None:
-        """The rows are as they were at `begin`: read them again, if that makes a difference."""
-        if self._changed:
-            self._is_built = False
-            self._clear()
-
     # Inside
 
-    def _clear(self) -> None:
+    def _forget(self) -> None:
+        self._is_built = False
         self._future: list[tuple[int, int, str]] = []  # from when (ms), its place by age, and its id
         self._acting, self._oldest_offline, self._last_offline = ConditionIndex(), ConditionIndex(), ConditionIndex()
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from leyden.lightning.routing.edge_costs import ATTEMPT_MSAT, ATTEMPT_SHARE, EdgeCosts, bucket_of
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS, CachedPath, SearchLimitReached, ShortestPathTree
@@ -28,6 +29,9 @@ _MAX_STEPS = 40  # beyond that a tree from the payer is cheaper
 _ALMOST = 1 - 1e-9  # products of fractions are not exact
 _NO_BOUND = 10**18
 _NO_EDGES: list[int] = []
+_COLUMNS = (
+    "source", "target", "base_msat", "ppm", "cltv_delta", "htlc_min_msat", "htlc_max_msat", "disabled",
+)  # fmt: skip
 
 
 def hop_fee(amount_msat: int, base_msat: int, ppm: int) -> int:
@@ -49,25 +53,34 @@ class Route(NamedTuple):
 
 class EdgePolicies:
     """The policies of every edge as tuples, whose items are read much faster than those of arrays, and which the
-    garbage collector does not visit."""
+    garbage collector does not visit. Those of a graph that replaces a `former` one share its columns: a channel that is
+    opened is appended to them, and one that is closed changes one of them."""
 
-    __slots__ = (
-        "_parallel", "base_msat", "cltv_delta", "disabled", "htlc_max_msat", "htlc_min_msat", "ppm", "source", "target",
-    )  # fmt: skip
+    __slots__ = (*_COLUMNS, "_arrays", "_parallel")
 
-    def __init__(self, graph: Graph) -> None:
-        self.source: tuple[int, ...] = tuple(graph.source.tolist())
-        self.target: tuple[int, ...] = tuple(graph.target.tolist())
-        self.base_msat: tuple[int, ...] = tuple(graph.base_msat.tolist())
-        self.ppm: tuple[int, ...] = tuple(graph.ppm.tolist())
-        self.cltv_delta: tuple[int, ...] = tuple(graph.cltv_delta.tolist())
-        self.htlc_min_msat: tuple[int, ...] = tuple(graph.htlc_min_msat.tolist())
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+    base_msat: tuple[int, ...]
+    ppm: tuple[int, ...]
+    cltv_delta: tuple[int, ...]
+    htlc_min_msat: tuple[int, ...]
+    htlc_max_msat: tuple[int, ...]
+    disabled: tuple[bool, ...]
+
+    def __init__(self, graph: Graph, former: EdgePolicies | None = None) -> None:
+        self._arrays: dict[str, npt.NDArray[Any]] = {name: getattr(graph, name) for name in _COLUMNS}
         # The capacity of a channel is public.
-        self.htlc_max_msat: tuple[int, ...] = tuple(
-            np.minimum(graph.htlc_max_msat, np.repeat(graph.capacity_msat, 2)).tolist()
-        )
-        self.disabled: tuple[bool, ...] = tuple(graph.disabled.tolist())
+        self._arrays["htlc_max_msat"] = np.minimum(graph.htlc_max_msat, np.repeat(graph.capacity_msat, 2))
+        for name, array in self._arrays.items():
+            setattr(self, name, tuple(array.tolist()) if former is None else former._continued(name, array))
         self._parallel: dict[int, list[int]] | None = None  # found when it is first needed
+
+    def _continued(self, name: str, array: npt.NDArray[Any]) -> tuple[Any, ...]:
+        """The items of a column that begins as this one of the same name, or of another column."""
+        items: tuple[Any, ...] = getattr(self, name)
+        if len(array) >= len(items) and np.array_equal(array[: len(items)], self._arrays[name]):
+            return (*items, *array[len(items) :].tolist()) if len(array) > len(items) else items
+        return tuple(array.tolist())
 
     def parallel(self, edge: int) -> list[int]:
         """The other edges from the same node to the same, those of closed channels included; read only."""
