@@ -134,13 +134,13 @@ def test_a_text_that_is_no_state_is_to_be_refused_beside_another_filter() -> Non
 
 
 def test_a_page_that_has_a_next_one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    def page(call: Any, read: Any, show: Any) -> Any:
-        found = original(call, read, show)
+    async def sliced_page(call: Any, kind: str, *given: Any, **options: Any) -> Any:
+        found = await original(call, kind, *given, **options)
         full = found["next"] is None and len(found["data"]) == call.query["limit"]
-        return {**found, "next": f"{0:016x}"} if full else found
+        return {**found, "next": pages.cursor(pages.KINDS[kind], 1)} if full else found
 
-    original = pages.page
-    monkeypatch.setattr(operations, "page", page)
+    original = pages.sliced_page
+    monkeypatch.setattr(operations, "sliced_page", sliced_page)
     assert violation_of("listPayments", "list-pages") is not None
 
 
