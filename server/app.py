@@ -36,6 +36,7 @@ from leyden.server.http.pipeline import (
     PipelineContext,
     send_problem,
 )
+from leyden.server.http.request_parsing import accepts_coding
 from leyden.server.http.strict_json import LONG_BODY_BYTES
 from leyden.server.one_at_a_time import one_at_a_time
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
@@ -160,7 +161,7 @@ class PublicPage:
         response = self._render(scope)
         if response.body:
             response.headers["Vary"] = "Accept-Encoding"
-            if "gzip" in Headers(scope=scope).get("accept-encoding", ""):
+            if accepts_coding(Headers(scope=scope).get("accept-encoding", ""), "gzip"):
                 # Starlette's middleware compresses in a thread; a sandbox in process has no event loop for one.
                 response.body = _compressed(bytes(response.body))
                 response.headers["Content-Encoding"] = "gzip"

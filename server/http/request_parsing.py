@@ -247,16 +247,24 @@ def _media_type(content_type: bytes) -> tuple[str, str]:
     return header.get_content_type() if content_type else "", str(header.get_param("charset", "")).lower()
 
 
+def accepts_coding(accept_encoding: str, coding: str) -> bool:
+    """Whether an Accept-Encoding header allows the content coding (RFC 9110, 12.5.3)."""
+    return _allows(accept_encoding, {"*": 1, coding: 2})
+
+
 def _accepts(accept: str, wanted: str) -> bool:
     """Whether an Accept header allows the media type: the most specific range decides (RFC 9110, 12.5.1)."""
+    return _allows(accept, {"*/*": 1, f"{wanted.partition('/')[0]}/*": 2, wanted.lower(): 3})
+
+
+def _allows(header: str, ranks: Mapping[str, int]) -> bool:
+    """Whether the value of the highest rank in a header has another weight than 0 (RFC 9110, 12.4.2)."""
     best: tuple[int, bool] = (0, False)
-    for part in accept.lower().split(","):
-        media, *parameters = (piece.strip() for piece in part.split(";"))
-        rank = {"*/*": 1, f"{wanted.partition('/')[0]}/*": 2, wanted.lower(): 3}.get(media, 0)
+    for part in header.lower().split(","):
+        value, *parameters = (piece.strip() for piece in part.split(";"))
         quality = next((p[2:] for p in parameters if p.startswith("q=")), "1")
-        allowed = quality.strip("0.") != ""
-        if rank > best[0]:
-            best = (rank, allowed)
+        if ranks.get(value, 0) > best[0]:
+            best = (ranks[value], quality.strip("0.") != "")
     return best[1]
 
 

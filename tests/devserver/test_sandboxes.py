@@ -737,8 +737,9 @@ def test_other_requests_are_answered_while_the_first_page_of_the_documentation_i
     in_server(scenario)
 
 
-def test_other_requests_are_answered_while_payments_with_many_attempts_are_read(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("what", ["payments", "charges"])
+def test_other_requests_are_answered_while_a_page_of_large_rows_is_read(
+    monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     reads, pauses = list[int](), list[int]()
 
@@ -758,7 +759,7 @@ def test_other_requests_are_answered_while_payments_with_many_attempts_are_read(
             created = await server.ok("POST", "/v0/charges", body, key=key)
             request = created["data"]["invoice"]["request"]
             paid = await server.ok("POST", "/sandbox/v1/payments", {"request": request}, key=key)
-            ids.append(paid["id"])
+            ids.append(paid["id"] if what == "payments" else created["data"]["id"])
         monkeypatch.setattr(World, "slices", lambda world: EachSlice())
         read = RowTable.page
 
@@ -768,10 +769,10 @@ def test_other_requests_are_answered_while_payments_with_many_attempts_are_read(
             return rows
 
         monkeypatch.setattr(RowTable, "page", recorded)
-        first = await server.ok("GET", "/sandbox/v1/payments?limit=45", key=key)
+        first = await server.ok("GET", f"/sandbox/v1/{what}?limit=45", key=key)
         assert [row["id"] for row in first["data"]] == ids[:4:-1]
         assert (reads, pauses) == ([20, 20, 6], [1, 2])
-        rest = await server.ok("GET", f"/sandbox/v1/payments?limit=45&after={first['next']}", key=key)
+        rest = await server.ok("GET", f"/sandbox/v1/{what}?limit=45&after={first['next']}", key=key)
         assert ([row["id"] for row in rest["data"]], rest["next"]) == (ids[4::-1], None)
 
     in_server(scenario)

@@ -64,11 +64,6 @@ class Index:
             return None
         return 0 if held is None else len(held) if isinstance(held, set) else 1
 
-    def ids(self, value: Any) -> list[int]:
-        """The ids for a value whose `count` is known, in no order."""
-        held = self.groups.get(value)
-        return [] if held is None else list(held) if isinstance(held, set) else [held]
-
 
 def holder_of(keys: dict[Any, int], value: Any, doc_id: int, name: str) -> int:
     """The id of the row with a key, which is `doc_id` from now on if no row had it."""

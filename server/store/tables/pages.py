@@ -21,13 +21,16 @@ def id_portions(
     `after`. So the most expensive page costs a small fixed amount for each row of the table, and the usual page does
     not depend on the size of the table.
     """
-    best, fewest = None, len(data.rows) // 4 + 1
-    for field, value in wanted.items():
-        index = data.indexes.get(field)
-        size = None if index is None else index.count(value)
-        if index is not None and size is not None and size < fewest:
-            best, fewest = (index, value), size
-    ids = data.order.ids(data.rows) if best is None else sorted(best[0].ids(best[1]))
+    groups = [
+        data.with_value(field, value)
+        for field, value in wanted.items()
+        if (index := data.indexes.get(field)) is not None and index.count(value) is not None
+    ]
+    groups.sort(key=len)
+    if groups and len(groups[0]) <= len(data.rows) // 4:
+        ids = sorted(doc_id for doc_id in groups[0] if all(doc_id in group for group in groups[1:]))
+    else:
+        ids = data.order.ids(data.rows)
     portion = _FIRST_PORTION
     if oldest_first:
         start = 0 if after is None else bisect_right(ids, after)

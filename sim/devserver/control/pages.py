@@ -84,7 +84,7 @@ async def searched_page(
     answered while it reads. None if `is_former()` in between: the rows are of a run that was reset."""
     text = call.query.get("text")
     if text is None:
-        return page(call, kind, read, show)
+        return await sliced_page(call, kind, read, show, slices=slices, is_former=is_former)
     limit, last = call.query["limit"], position(call.query.get("after"))
     found: list[Any] = []
     text = text.lower()
