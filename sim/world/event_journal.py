@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from hashlib import sha256
 from itertools import islice
 from json import JSONEncoder
@@ -31,6 +31,16 @@ _START = sha256(b"").digest()
 _WIDTH = 4
 _Notes = list[Any]
 _Chunk = bytes | _Notes  # a list where a fact is not a plain value
+_BITS = 8_192  # of a chunk's subjects: a chunk without a subject is read in vain once in some tens of searches
+
+
+class _Summary(NamedTuple):
+    """What a whole chunk may have: a bit for the hash of each subject, the kinds, and the instants that bound it."""
+
+    subjects: bytes
+    kinds: frozenset[str]
+    first_ms: int
+    last_ms: int
 
 
 class Entry(NamedTuple):
@@ -60,6 +70,7 @@ class HashedEventJournal:
         self.since_ms: int | None = None  # from which instant it has entries, where it does not begin with the world
         self._keep = keep
         self._full_chunks: list[_Chunk] = []  # whole chunks, packed and never changed again: forks share them
+        self._summaries: list[_Summary] = []  # of each whole chunk
         self._last_read: tuple[_Chunk, _Notes] | None = None  # the chunk that was unpacked last
         self._open: _Notes = []
         self._dropped = 0  # entries of which only the hash remains; a multiple of the chunk
@@ -140,14 +151,33 @@ class HashedEventJournal:
         return digest.hex()
 
     def entries(
-        self, after: int = 0, limit: int | None = None, kind: str | None = None, subject: str | None = None
+        self,
+        after: int = 0,
+        limit: int | None = None,
+        kind: str | None = None,
+        subject: str | None = None,
+        instants: Set[int] | None = None,
     ) -> list[Entry]:
-        """The readable entries with a sequence above `after`, oldest first, at most `limit`, of one kind or subject."""
+        """The readable entries with a sequence above `after`, oldest first, at most `limit`, of one kind or subject, or
+        of some instants (ms). Chunks that have none of them are not read."""
         found: list[Entry] = []
         if limit is not None and limit <= 0:
             return found
-        for entry in self._since(max(after, self.dropped)):
-            if (kind is None or entry.kind == kind) and (subject is None or entry.subject == subject):
+        bit = None if subject is None else hash(subject) % _BITS
+
+        def may_have(summary: _Summary) -> bool:
+            return (
+                (kind is None or kind in summary.kinds)
+                and (bit is None or bool(summary.subjects[bit >> 3] >> (bit & 7) & 1))
+                and (instants is None or any(summary.first_ms <= at <= summary.last_ms for at in instants))
+            )
+
+        for entry in self._since(max(after, self.dropped), may_have):
+            if (
+                (kind is None or entry.kind == kind)
+                and (subject is None or entry.subject == subject)
+                and (instants is None or entry.at_ms in instants)
+            ):
                 found.append(entry)
                 if len(found) == limit:
                     break
@@ -181,6 +211,7 @@ class HashedEventJournal:
             return
         while self._dropped + len(self._full_chunks) * _CHUNK > length:
             self._open = self._notes(self._full_chunks.pop()).copy()  # a fork may share it
+            self._summaries.pop()
         del self._open[_WIDTH * (length - self._dropped - len(self._full_chunks) * _CHUNK) :]
         if self._hashed > length:
             self._digest, self._hashed = digest, hashed
@@ -195,6 +226,7 @@ class HashedEventJournal:
         """Take over the entries of another journal; they are shared."""
         self.since_ms = past.since_ms
         self._full_chunks = past._full_chunks.copy()
+        self._summaries = past._summaries.copy()
         self._open = past._open.copy()
         self._dropped = past._dropped
         self._digest = past._digest
@@ -215,16 +247,23 @@ class HashedEventJournal:
         notes: _Notes = [value for _, *note in snapshot["entries"] for value in note]
         size = _WIDTH * _CHUNK
         whole = len(notes) // size * size
-        self._full_chunks = [_packed(notes[start : start + size]) for start in range(0, whole, size)]
+        chunks = [notes[start : start + size] for start in range(0, whole, size)]
+        self._full_chunks, self._summaries = [*map(_packed, chunks)], [*map(_summary, chunks)]
         self._open = notes[whole:]
         self._dropped = snapshot["length"] - len(notes) // _WIDTH
         self._digest, self._hashed = bytes.fromhex(snapshot["hash"]), snapshot["length"]
 
-    def _since(self, after: int) -> Iterator[Entry]:
-        """The entries in memory with a sequence above `after`, oldest first."""
+    def _since(self, after: int, is_read: Callable[[_Summary], bool] = lambda summary: True) -> Iterator[Entry]:
+        """The entries in memory with a sequence above `after`, oldest first; of the whole chunks those that are
+        read."""
         sequence = min(max(after, self._dropped), len(self))
         first, skip = divmod(sequence - self._dropped, _CHUNK)
+        summaries = iter(self._summaries[first:])
         for chunk in (*self._full_chunks[first:], self._open):
+            summary = next(summaries, None)
+            if summary is not None and not is_read(summary):
+                sequence, skip = sequence + _CHUNK - skip, 0
+                continue
             notes = self._notes(chunk)
             for start in range(_WIDTH * skip, len(notes), _WIDTH):
                 sequence += 1
@@ -240,6 +279,7 @@ class HashedEventJournal:
 
     def _close_chunk(self) -> None:
         self._full_chunks.append(_packed(self._open))
+        self._summaries.append(_summary(self._open))
         self._open = []
         if self._keep is not None and not self._in_commit:
             self._drop_chunks(self._keep)
@@ -252,7 +292,7 @@ class HashedEventJournal:
         spare = (len(self._full_chunks) * _CHUNK - keep) // _CHUNK
         if spare > 0:
             self.extend_hash(max(0, self._dropped + spare * _CHUNK - self._hashed))
-            del self._full_chunks[:spare]
+            del self._full_chunks[:spare], self._summaries[:spare]
             self._dropped += spare * _CHUNK
 
 
@@ -270,6 +310,15 @@ def _without(value: Any, names: frozenset[str]) -> Any:
     if isinstance(value, list):
         return [_without(one, names) for one in value]
     return value
+
+
+def _summary(notes: _Notes) -> _Summary:
+    subjects = bytearray(_BITS // 8)
+    for subject in set(notes[2::_WIDTH]):
+        bit = hash(subject) % _BITS
+        subjects[bit >> 3] |= 1 << (bit & 7)
+    instants = notes[::_WIDTH]
+    return _Summary(bytes(subjects), frozenset(notes[1::_WIDTH]), min(instants), max(instants))
 
 
 def _packed(notes: _Notes) -> _Chunk:

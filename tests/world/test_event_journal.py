@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.errors import ApiError, JournalError
+from leyden.server.store.tables.packed import unpack
+from leyden.world import event_journal
 from leyden.world.event_journal import Entry, HashedEventJournal
 from leyden.world.time.clock import VirtualClock
 
@@ -301,3 +303,60 @@ def test_dropping_entries_hashes_those_entries_and_no_others():
     assert journal.entries(limit=1)[0].sequence == 1_102
     with pytest.raises(JournalError, match="entry 1501 "):
         _ = journal.hash
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from(["paid", "expired"]), st.sampled_from("abcdef"))
+        | st.sampled_from(["begin", "commit", "rollback", "fork", "restore"]),
+        max_size=60,
+    ),
+    st.sampled_from([None, 0, 5, 12]),
+)
+def test_a_search_finds_what_a_look_at_all_entries_finds(script, keep) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_journal, "_CHUNK", 4)
+        clock = VirtualClock(1_000)
+        journal, is_open = HashedEventJournal(clock, keep=keep), False
+        for step in script:
+            if isinstance(step, tuple):
+                clock.advance(step[0])
+                journal.note(step[1], step[2])
+            elif step == "begin" and not is_open:
+                journal.begin()
+                is_open = True
+            elif step in ("commit", "rollback") and is_open:
+                journal.commit() if step == "commit" else journal.rollback(ValueError())
+                is_open = False
+            elif step == "fork" and not is_open:
+                journal = journal.fork(clock)
+            elif step == "restore" and not is_open and keep is None:
+                restored = HashedEventJournal(clock)
+                restored.restore(journal.snapshot())
+                journal = restored
+        everything = journal.entries()
+        assert [entry.sequence for entry in everything] == list(range(journal.dropped + 1, len(journal) + 1))
+        instants = {entry.at_ms for entry in everything}
+        for after in (0, 5, len(journal)):
+            later = [entry for entry in everything if entry.sequence > after]
+            for kind in ("paid", "expired", "other"):
+                assert journal.entries(after, kind=kind) == [one for one in later if one.kind == kind]
+            for subject in "abcdefg":
+                assert journal.entries(after, subject=subject) == [one for one in later if one.subject == subject]
+                assert (
+                    journal.entries(after, 2, "paid", subject)
+                    == [one for one in later if (one.kind, one.subject) == ("paid", subject)][:2]
+                )
+            for at in (*instants, 999):
+                assert journal.entries(after, instants={at, 0}) == [one for one in later if one.at_ms == at]
+
+
+def test_a_search_for_one_subject_reads_its_chunks() -> None:
+    journal = many(20_000)
+    first, unpacked = journal.entries(limit=1)[0], []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_journal, "unpack", lambda chunk: unpacked.append(chunk) or unpack(chunk))
+        journal._last_read = None
+        assert journal.entries(subject="nobody") == journal.entries(kind="nothing") == []
+        assert journal.entries(instants={first.at_ms - 1}) == []
+    assert len(unpacked) <= 3

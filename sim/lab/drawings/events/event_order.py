@@ -32,7 +32,7 @@ def in_order(
 ) -> list[Event]:
     """The events, the first one first."""
     crowded = _crowded_instants(invoice, payments, deliveries)
-    noted = _Noted([entry for entry in world.journal.entries() if entry.at_ms in crowded] if crowded else [])
+    noted = _Noted(world.journal.entries(instants=crowded) if crowded else [])
     return sorted(events, key=lambda event: (event.at, noted.sequence(event), event.rank))
 
 
