@@ -15,6 +15,7 @@ from typing import Any
 
 import freezegun
 import httpcore2
+import httptools  # noqa: F401
 import httpx2
 import jsonpath_rfc9535  # noqa: F401
 import numpy as np  # noqa: F401
