@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+from leyden.server.store.rows import CommitParticipant
+
 _ANY = (None,)
 
 
-class RowIndex(ABC):
+class RowIndex(CommitParticipant, ABC):
     """An index in memory of the rows of a table, built from them when it is first needed. What has ended is removed
-    when it is found, so it is built again after a commit that changed it and was rolled back: it is a
-    `leyden.server.store.rows.CommitParticipant`. Whatever changes it sets `_changed`."""
+    when it is found, so it is built again after a commit that changed it and was rolled back. Whatever changes it sets
+    `_changed`."""
 
     def __init__(self) -> None:
         self._changed = False

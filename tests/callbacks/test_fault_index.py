@@ -9,13 +9,9 @@ from hypothesis import strategies as st
 
 from leyden.callbacks.faults.index import SENDING, FaultIndex
 from leyden.callbacks.faults.kinds import HOLDING_KINDS, FaultRow, is_spent
-from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
-
-
-class _Undone(Exception):
-    """Rolls a commit back."""
+from tests.support.index_commits import commit
 
 
 def matches(fault: FaultRow, groups: tuple[str, ...], delivery: dict[str, Any], number: int) -> bool:
@@ -57,36 +53,31 @@ def test_the_index_finds_what_a_search_through_all_finds(commits: list[tuple[lis
     store = Store(None)
     faults = cast(TypedTable[FaultRow], store.table("faults"))
     index = FaultIndex(faults)
-    store.register(cast(CommitParticipant, index))
+    store.register(index)
     added = 0
     for steps, is_written in commits:
-        try:
-            with store.commit():
-                for step, value in steps:
-                    if step == "add":
-                        added += 1
-                        row = cast(FaultRow, {**value, "id": f"f{added}", "hits": 0})
-                        faults.put(row)
-                        index.add(row)
-                    elif step == "clear":
-                        faults.delete(f"f{value}")
-                    elif step == "over":
-                        if (fault := faults.row(f"f{value}")) is not None and not is_spent(fault):
-                            index.remove(fault)
-                            faults.delete(fault["id"])
-                    elif step == "return":
-                        fault = faults.row(f"f{value}")
-                        if fault is not None and fault["hits"]:
-                            fault = cast(FaultRow, {**fault, "hits": fault["hits"] - 1})
-                            faults.put(fault)
-                            index.add(fault)
-                    else:
-                        delivery, number, groups = value
-                        found = [*index.of_attempt(groups, delivery, number)]
-                        assert found == [one for one in faults if matches(one, groups, delivery, number)]
-                        if found:
-                            faults.put(cast(FaultRow, {**found[0], "hits": found[0]["hits"] + 1}))
-                if not is_written:
-                    raise _Undone
-        except _Undone:
-            pass
+        with commit(store, is_written=is_written):
+            for step, value in steps:
+                if step == "add":
+                    added += 1
+                    row = cast(FaultRow, {**value, "id": f"f{added}", "hits": 0})
+                    faults.put(row)
+                    index.add(row)
+                elif step == "clear":
+                    faults.delete(f"f{value}")
+                elif step == "over":
+                    if (fault := faults.row(f"f{value}")) is not None and not is_spent(fault):
+                        index.remove(fault)
+                        faults.delete(fault["id"])
+                elif step == "return":
+                    fault = faults.row(f"f{value}")
+                    if fault is not None and fault["hits"]:
+                        fault = cast(FaultRow, {**fault, "hits": fault["hits"] - 1})
+                        faults.put(fault)
+                        index.add(fault)
+                else:
+                    delivery, number, groups = value
+                    found = [*index.of_attempt(groups, delivery, number)]
+                    assert found == [one for one in faults if matches(one, groups, delivery, number)]
+                    if found:
+                        faults.put(cast(FaultRow, {**found[0], "hits": found[0]["hits"] + 1}))

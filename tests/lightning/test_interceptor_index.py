@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from leyden.lightning.engine.interceptor_index import FOREVER_MS, InterceptorIndex
 from leyden.lightning.engine.interceptor_row import KINDS, InterceptorRow
 from leyden.lightning.failure_codes import FINAL_NODE_CODES, FORWARDING_NODE_CODES, FailureCode
-from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
+from tests.support.index_commits import commit
 
 CODES = (
     FailureCode.MPP_TIMEOUT, FailureCode.TEMPORARY_CHANNEL_FAILURE, FailureCode.TEMPORARY_NODE_FAILURE,
@@ -71,28 +71,20 @@ STEPS = st.lists(
 )
 
 
-class _Undone(Exception):
-    """Rolls a commit back."""
-
-
 @settings(max_examples=400)
 @given(st.lists(st.tuples(STEPS, st.booleans()), max_size=5))
 def test_the_index_finds_what_a_search_through_all_finds(commits: list[tuple[list[tuple[str, Any]], bool]]) -> None:
     store = Store(None)
     rows = cast(TypedTable[InterceptorRow], store.table("interceptors", key="id", indexes=("kind",)))
     index = InterceptorIndex(rows)
-    store.register(cast(CommitParticipant, index))
+    store.register(index)
     now = added = 0
     for steps, is_written in commits:
-        try:
-            with store.commit():
-                before = now
-                now, added = play(steps, rows, index, now, added)
-                if not is_written:
-                    now = before
-                    raise _Undone
-        except _Undone:
-            pass
+        before = now
+        with commit(store, is_written=is_written):
+            now, added = play(steps, rows, index, now, added)
+        if not is_written:
+            now = before
 
 
 def play(

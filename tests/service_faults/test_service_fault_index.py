@@ -9,22 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leyden import Sandbox
-from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 from leyden.service_faults.index import ServiceFaultIndex
 from leyden.service_faults.kinds import STALE_READ, ServiceFaultRow, fits, is_spent
 from leyden.world.config import packaged_contract
+from tests.support.index_commits import commit
 
 OPERATIONS = packaged_contract("charges").operations
 REQUESTS = [
     (OPERATIONS["createCharge"], "POST", "/v0/charges"), (OPERATIONS["listCharges"], "GET", "/v0/charges"),
     (OPERATIONS["getChargeDetails"], "GET", "/v0/charges/1"), (OPERATIONS["getWallet"], "GET", "/v0/wallet"),
 ]  # fmt: skip
-
-
-class _Undone(Exception):
-    """Rolls a commit back."""
 
 
 def maybe(values: list[Any]) -> st.SearchStrategy[Any]:
@@ -51,40 +47,37 @@ def test_the_index_finds_what_a_search_through_all_finds(commits: list[tuple[lis
     store, now, added = Store(None), [0], 0
     rules = cast(TypedTable[ServiceFaultRow], store.table("service_faults"))
     index = ServiceFaultIndex(rules, lambda: now[0])
-    store.register(cast(CommitParticipant, index))
+    store.register(index)
     for steps, is_written in commits:
         before = now[0]
-        try:
-            with store.commit():
-                for step, value in steps:
-                    if step == "add":
-                        added += 1
-                        row = cast(ServiceFaultRow, {**value, "id": f"f{added}", "hits": 0})
-                        rules.put(row)
-                        index.add(row)
-                    elif step == "clear":
-                        cleared = rules.row(f"f{value}")
-                        if cleared is not None:
-                            index.remove(cleared)
-                            rules.delete(cleared["id"])
-                    elif step == "later":
-                        now[0] += value
-                    else:
-                        (operation, method, path), is_stale_read = value
-                        left = [row for row in rules if not is_spent(row, now[0])]
-                        assert len(index) == len(left)
-                        assert index.has_stale_read() == any(row["kind"] == STALE_READ for row in left)
-                        found = [*index.matching(operation, method, path, is_stale_read=is_stale_read)]
-                        of_kind = [row for row in left if (row["kind"] == STALE_READ) == is_stale_read]
-                        assert found == [row for row in of_kind if fits(row, operation, method, path)]
-                        if found:
-                            hit = cast(ServiceFaultRow, {**found[0], "hits": found[0]["hits"] + 1})
-                            rules.put(hit)
-                            if is_spent(hit, now[0]):
-                                index.remove(hit)
-                if not is_written:
-                    raise _Undone
-        except _Undone:
+        with commit(store, is_written=is_written):
+            for step, value in steps:
+                if step == "add":
+                    added += 1
+                    row = cast(ServiceFaultRow, {**value, "id": f"f{added}", "hits": 0})
+                    rules.put(row)
+                    index.add(row)
+                elif step == "clear":
+                    cleared = rules.row(f"f{value}")
+                    if cleared is not None:
+                        index.remove(cleared)
+                        rules.delete(cleared["id"])
+                elif step == "later":
+                    now[0] += value
+                else:
+                    (operation, method, path), is_stale_read = value
+                    left = [row for row in rules if not is_spent(row, now[0])]
+                    assert len(index) == len(left)
+                    assert index.has_stale_read() == any(row["kind"] == STALE_READ for row in left)
+                    found = [*index.matching(operation, method, path, is_stale_read=is_stale_read)]
+                    of_kind = [row for row in left if (row["kind"] == STALE_READ) == is_stale_read]
+                    assert found == [row for row in of_kind if fits(row, operation, method, path)]
+                    if found:
+                        hit = cast(ServiceFaultRow, {**found[0], "hits": found[0]["hits"] + 1})
+                        rules.put(hit)
+                        if is_spent(hit, now[0]):
+                            index.remove(hit)
+        if not is_written:
             now[0] = before
 
 

@@ -34,10 +34,7 @@ def page(
     of the list; `show` makes a resource of a row. `kind` is one of `KINDS`."""
     limit = call.query["limit"]
     rows = read(position(call.query.get("after")), limit + 1)
-    return {
-        "data": [show(row) for row in rows[:limit]],
-        "next": cursor(KINDS[kind], rows[limit - 1].doc_id) if len(rows) > limit else None,
-    }
+    return _page(kind, [show(row) for row in rows[:limit]], rows[limit - 1].doc_id if len(rows) > limit else None)
 
 
 async def sliced_page(
@@ -64,10 +61,7 @@ async def sliced_page(
             portion = _SMALL_PORTION
             if is_former():
                 return None
-    return {
-        "data": [shown for _, shown in found[:limit]],
-        "next": cursor(KINDS[kind], found[limit - 1][0]) if len(found) > limit else None,
-    }
+    return _page(kind, [shown for _, shown in found[:limit]], found[limit - 1][0] if len(found) > limit else None)
 
 
 async def searched_page(
@@ -119,7 +113,9 @@ def item_page(call: Request, kind: str, items: Sequence[Any], show: Callable[[An
     """The same for items that no table has: the cursor is the number of those before."""
     after, limit = position(call.query.get("after")) or 0, call.query["limit"]
     end = after + limit
-    return {
-        "data": [show(item) for item in items[after:end]],
-        "next": cursor(KINDS[kind], end) if len(items) > end else None,
-    }
+    return _page(kind, [show(item) for item in items[after:end]], end if len(items) > end else None)
+
+
+def _page(kind: str, data: list[Any], last: int | None) -> Page:
+    """A page; the next one is after the row `last`, None when there is none."""
+    return {"data": data, "next": None if last is None else cursor(KINDS[kind], last)}
