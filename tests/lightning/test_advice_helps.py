@@ -135,6 +135,20 @@ def test_nobody_is_told_to_pay_later_what_no_channel_ever_carries(payer: str) ->
             assert "pay less" in payment.reason, payment.reason
 
 
+@pytest.mark.parametrize("payer", PAYER_NAMES)
+@pytest.mark.parametrize("until", [None, "1h"])
+def test_nobody_is_told_to_pay_later_over_a_node_that_does_not_come_back(payer: str, until: str | None) -> None:
+    """Whether another node comes back makes no difference."""
+    edges = [("ana", "hub", 9_000_000), ("hub", "shop", 9_000_000), ("ana", "rim", 9_000_000), ("hub", "leaf", 10_000)]
+    edges += [("rim", "far", 9_000_000), ("far", "shop", 9_000_000)]
+    with Sandbox(seed=7, network=from_edges(edges, shop="shop"), conditions=f"ideal,payer={payer}") as sandbox:
+        sandbox.network["leaf"].offline("10m")
+        sandbox.network["far"].offline(until)
+        sandbox.network["hub"].offline(until)
+        reason = str(paid(sandbox, 2_000_000).reason)
+        assert ("pay later" in reason) == (until is not None), reason
+
+
 @pytest.mark.parametrize("what", ["offline", "drain"])
 def test_a_payment_of_somebody_else_that_is_held_does_not_hide_what_helps(what: str) -> None:
     """The HTLCs in flight are named as what they are: they may return what they lock."""

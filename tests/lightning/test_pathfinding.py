@@ -16,8 +16,9 @@ from leyden.lightning.engine.network_conditions import IDEAL, NetworkConditions
 from leyden.lightning.payer.network_snapshot import dump_network, fork_engine, restore_network
 from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions
 from leyden.lightning.payer.trial_payments import fee_limit
+from leyden.lightning.routing import pathfinding
 from leyden.lightning.routing.edge_costs import bucket_of
-from leyden.lightning.routing.shortest_path_trees import PRECOMPUTE_AFTER
+from leyden.lightning.routing.shortest_path_trees import PRECOMPUTE_AFTER, ShortestPathTree
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import Graph, from_edges
 from tests.support.channel_audit import audit
@@ -124,6 +125,37 @@ def test_the_route_of_a_payer_without_penalties_is_the_one_that_a_search_finds(s
     plain, _ = engine.router.route(payer, target, amount, **limits)
     engine.router._cheapest = lambda *given: None  # type: ignore[method-assign]
     assert engine.router.route(payer, target, amount, **limits)[0] == plain
+
+
+@pytest.mark.parametrize("fee_limit_msat", [100, 10**9])
+def test_a_search_does_not_visit_all_edges_when_the_last_ones_to_the_payer_are_excluded(monkeypatch, fee_limit_msat):
+    """Payers whose largest peers have failed, and whose channels can send the amount and no fee."""
+    visited, ranked_edges = [0], ShortestPathTree.ranked_edges
+
+    def counted(tree, node):
+        visited[0] += 1
+        return ranked_edges(tree, node)
+
+    monkeypatch.setattr(ShortestPathTree, "ranked_edges", counted)
+    engine = Engine(generate("scale-free:1000", 2), 0, secret)
+    hubs, shop = set(np.argsort(-engine.graph.degree)[:20].tolist()), engine.graph.shop or 1
+    limits = {
+        "spendable_msat": lambda edge: 5_000_000,
+        "bounds": {edge: (0, 0, 0, 0) for edge, node in enumerate(engine.policies.target) if node in hubs},
+        "fee_limit_msat": fee_limit_msat,
+    }
+    most = []
+    for max_steps in (pathfinding._MAX_HINT_STEPS, -1):
+        monkeypatch.setattr(pathfinding, "_MAX_HINT_STEPS", max_steps)
+        visits, routes = [], []
+        for payer in range(1, 1_000, 4):
+            visited[0] = 0
+            routes.append(engine.router.route(payer, shop, 5_000_000, **limits)[0])
+            visits.append(visited[0])
+        most.append((max(visits), routes))
+    (bounded, found), (without_a_bound, expected) = most
+    assert found == expected
+    assert bounded < 5_000 < without_a_bound
 
 
 def test_penalties_are_the_bounds_of_edges_that_failed():

@@ -54,3 +54,29 @@ def test_only_the_edge_of_a_policy_failure_has_had_its_retry(hop: int, code: int
         assert bool(session["policy_retries"]) is is_retried
         with Sandbox.from_snapshot(saved) as copy:
             assert copy.snapshot()["network"] == saved["network"]
+
+
+def test_messages_that_arrive_at_one_instant_are_events_of_their_own(tmp_path: Path) -> None:
+    """Time can stop between any two of them, and a sandbox that is saved there continues to the same end."""
+    messages: list[int] = []
+    with Sandbox(seed=3, network="star:6", conditions="ideal,latency=20ms,latency_sigma=0") as sandbox:
+        for number in range(8):
+            charge = sandbox.charges.create(amount="250000", description="tea")
+            sandbox.wallet(f"w{number}").pay(charge)
+        engine = sandbox.network.engine
+        saved = []
+        before, at_one_instant = engine.event_count, 0
+        while sandbox.step() is not None:
+            messages.append(engine.event_count - before)
+            before = engine.event_count
+            if engine.next_event_ms() == engine.now:
+                at_one_instant += 1
+                if at_one_instant % 3 == 1:
+                    saved.append(tmp_path / f"{at_one_instant}.json")
+                    sandbox.save(saved[-1])
+        assert max(messages) == 1
+        assert len(saved) > 3
+        for path in saved:
+            with Sandbox.load(path) as continued:
+                continued.run()
+                assert continued.journal_hash == sandbox.journal_hash

@@ -118,11 +118,19 @@ class Channels(UndoLog):
         policies = self.policies
         found = [
             (rest, other)
-            for other in policies.parallel(edge)
+            for other in self.parallel_edges(edge)
             if (rest := self.spendable_msat(other)) >= amount
             and policies.htlc_min_msat[other] <= amount <= policies.htlc_max_msat[other]
         ]
         return min(found)[1] if found else None
+
+    def parallel_edges(self, edge: int) -> list[int]:
+        """The other edges from the same node to the same, those of closed channels included."""
+        source, target = self.policies.source[edge], self.policies.target[edge]
+        forwards, backwards = self.out_edges(source), self.out_edges(target)
+        if len(forwards) <= len(backwards):
+            return [one for one in forwards if one != edge and self.policies.target[one] == target]
+        return [one ^ 1 for one in backwards if one != edge ^ 1 and self.policies.target[one] == source]
 
     def out_edges(self, node: int) -> list[int]:
         """The edges that start at a node, those of closed channels included; read only."""

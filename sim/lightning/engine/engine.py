@@ -37,6 +37,8 @@ InterceptHandler = Callable[[Shard, int], tuple[str, int, str] | None]
 # Until when an interceptor keeps a message about a payment (None: one without a row) from an edge (None: it does not).
 OutageHandler = Callable[[str | None, int], int | None]
 
+_ALL = 2**62
+
 # The status of a shard that waits: at a node; for one that is offline; for the expiry, because a node never answers;
 # for the chain.
 DELAYED, OFFLINE, DROPPED, ON_CHAIN = "delayed", "offline", "dropped", "on_chain"
@@ -86,8 +88,8 @@ class Engine(Channels):
         """The time of the next event; None when none is scheduled."""
         return self.queue.times[0] if self.queue.times else None
 
-    def run(self, until_ms: int) -> None:
-        """Process all events up to `until_ms`, in order, and set the time to it.
+    def run(self, until_ms: int, most: int = _ALL) -> None:
+        """Process all events up to `until_ms` in order, and set the time to it; of more than `most` only so many.
 
         Raises `ConservationError` when a channel does not add up after an event.
         """
@@ -95,8 +97,8 @@ class Engine(Channels):
             self.before_change()
         times = self.queue.times
         if times and times[0] <= until_ms:
-            self._process((), until_ms)
-        if until_ms > self.now:
+            self._process((), until_ms, most)
+        if until_ms > self.now and not (times and times[0] <= until_ms):
             self.now = until_ms
 
     # From the payer to the receiver
@@ -118,8 +120,8 @@ class Engine(Channels):
         self._process((shard,), -1)
         return shard
 
-    def _process(self, events: tuple[Shard, ...], until_ms: int) -> None:
-        """Process these events, which are due now, and then those of the queue up to `until_ms`.
+    def _process(self, events: tuple[Shard, ...], until_ms: int, most: int = _ALL) -> None:
+        """Process these events, which are due now, and then those of the queue up to `until_ms`, `most` of them.
 
         All steps of an HTLC are in this one loop, and what they read is in local variables: the loop runs once for
         every hop of every payment. Only `_waits` replaces the graph and its policies, and no event the conditions.
@@ -240,14 +242,18 @@ class Engine(Channels):
                     heappush(times, at_ms)
                 if recording:
                     queue.record(at_ms, None)
-            if not times or times[0] > until_ms:
+            if not times or times[0] > until_ms or event_count >= most:
                 self.event_count += event_count
                 return
             now = self.now = heappop(times)
             events = events_at.pop(now)
-            event_count += len(events)
             if recording:
                 queue.record(now, events)
+            if event_count + len(events) > most:
+                for later in events[most - event_count :]:
+                    queue.push(now, later)
+                events = events[: most - event_count]
+            event_count += len(events)
 
     def _forwarding_failure(self, shard: Shard, hop: int) -> tuple[int, str] | None:
         """The failure code and the reason with which the source of edge `hop` refuses; None when it forwards, perhaps

@@ -10,15 +10,18 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from leyden.arguments import ALL_MSAT
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
 from leyden.lightning.engine.interceptor_index import FOREVER_MS
-from leyden.lightning.payer.trial_payments import Knowledge, TrialPayments, widest_msat
+from leyden.lightning.payer.trial_payments import Knowledge, TrialPayments, deliverable_msat
 from leyden.lightning.payer_models.payer_model import PayerModel, Session
 from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
+from leyden.lightning.routing.widest_paths import widest_path
 from leyden.lightning.topology.graph import DEFAULT_POLICY
 from leyden.server.timestamps import to_iso
 
@@ -208,36 +211,37 @@ class FailureReasons:
         if conditions.background_per_hour or conditions.spending_share or conditions.swap_share:
             return "pay later, when other payments have moved liquidity"
         amounts = [session.amount_msat] if parts == 1 else [part_msat] * parts
-        if self._some_come_back(session) and self._arrives_later(session, amounts, all_online=True):
+        later = self._edges_later(session, amounts, all_online=True)
+        if later is not None and any(self._comes_back(session, edge) for edge in later):
             return "pay later, when nodes that are offline are back"
-        if self._arrives_later(session, amounts):
+        if later is not None and self._edges_later(session, amounts) is not None:
             return "pay later, when the payer's node has forgotten its failures"
         return None
 
-    def _arrives_later(self, session: PayingSession, amounts: Sequence[int], *, all_online: bool = False) -> bool:
+    def _edges_later(
+        self, session: PayingSession, amounts: Sequence[int], *, all_online: bool = False
+    ) -> Collection[int] | None:
+        """The edges over which the amounts arrive later; None if they do not."""
         model = self._model()
         halves = model is None or model.halves
-        return self._trials.succeeds_later(session, amounts, halves=halves, all_online=all_online)
+        return self._trials.edges_later(session, amounts, halves=halves, all_online=all_online)
 
     def _when_over(self, session: PayingSession, amount_msat: int) -> str:
         """What to do after failures that are no lack of liquidity."""
         parts = self._parts(session, amount_msat)
         amounts = [session.amount_msat] if parts == 1 else [amount_msat] * parts
-        if self._arrives_later(session, amounts, all_online=True):
+        if self._edges_later(session, amounts, all_online=True) is not None:
             return "pay later, when what failed is over and the payer's node has forgotten it"
         return self._trials.other_amount(session, amount_msat, parts) or _open(session, amount_msat)
 
-    def _some_come_back(self, session: PayingSession) -> bool:
-        """Whether a node or a channel is offline now and will be back by itself."""
+    def _comes_back(self, session: PayingSession, edge: int) -> bool:
+        """Whether a node of an edge, or its channel, is offline now and will be back by itself."""
         engine = self._engine
-        outage, now = engine.outage, engine.now
-        if not engine.conditions.always_up:
-            nodes = range(len(engine.graph.names))
-            return any(not engine.conditions.is_up(node, now) for node in nodes)
-        if outage is None or not engine.has_outages():
-            return False
-        ends = (outage(session.id, edge) for edge in range(2 * engine.graph.channels))
-        return any(until_ms is not None and until_ms < FOREVER_MS for until_ms in ends)
+        ends = engine.policies.source[edge], engine.policies.target[edge]
+        if not all(engine.conditions.is_up(node, engine.now) for node in ends):
+            return True
+        until_ms = None if engine.outage is None else engine.outage(session.id, edge)
+        return until_ms is not None and until_ms < FOREVER_MS
 
     def no_route(self, session: PayingSession, amount_msat: int) -> str:
         """Why a session found no route for a part of this amount before its first attempt. It searches again without
@@ -348,16 +352,13 @@ class FailureReasons:
     def _most_msat(self, session: PayingSession, *, limited: bool) -> int:
         """The largest amount that one route can deliver, by the limits of its channels, and with `limited` by what the
         payer's own can send now."""
-        policies = self._engine.policies
-
-        def width(edge: int) -> int:
-            if policies.disabled[edge]:
-                return 0
-            most = policies.htlc_max_msat[edge]
-            is_own = limited and policies.source[edge] == session.payer
-            return min(most, self._now_msat(session, edge)) if is_own else most
-
-        return widest_msat(self._engine, session.payer, session.target, width)
+        engine = self._engine
+        widths = np.where(engine.graph.disabled, 0, engine.policies.widths)
+        if limited:
+            for edge in engine.out_edges(session.payer):
+                widths[edge] = min(widths[edge], self._now_msat(session, edge))
+        path = widest_path(engine.router.costs, widths, session.payer, session.target)
+        return deliverable_msat(engine, path, widths)
 
     def _finds_a_route(
         self,

@@ -161,8 +161,8 @@ class RoutedPayments(Payments):
     # Time
 
     def _run_due_events(self, key: str) -> None:
-        """The clock reached the network's next event."""
-        self.engine.run(self._clock.now())
+        """The clock reached the network's next event. Each may search a route: others at this instant are the next."""
+        self.engine.run(self._clock.now(), most=1)
         self._schedule()
 
     def synchronize_time(self) -> None:

@@ -5,24 +5,30 @@ They decide what a reason may advise. A trial changes nothing, and what the paye
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from heapq import heappop, heappush
 from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from leyden.arguments import ALL_MSAT
 from leyden.lightning.engine.channel_operations import can_forward
-from leyden.lightning.engine.engine import Engine
+from leyden.lightning.engine.engine import Engine, OutageHandler
+from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
+from leyden.lightning.engine.interceptor_index import FOREVER_MS
 from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.payer_models.payer_model import PayerModel, Session
 from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import LiquidityBound, Route
+from leyden.lightning.routing.widest_paths import widest_path
+from leyden.lightning.topology.graph import Ints
 
 _MAX_SEARCHES = 60  # of all trials for one reason; fewer on a large network, where each takes longer
 _SEARCHED_CHANNELS = 60_000
 _MAX_ATTEMPTS = 8  # of one trial
+_MAX_WIDEST = 10  # so many paths over nodes that are offline are found before an online one
 _MINIMA = 4
 _LEAST_MSAT = 1_000  # the least amount of a Charge
 _MOST_SMALL_MSAT = 10_000_000  # for a larger amount no larger one is tried
@@ -46,37 +52,29 @@ class _Failed(NamedTuple):
     reporter_hop: int
 
 
-def widest_msat(engine: Engine, payer: int, target: int, width: Callable[[int], int]) -> int:
-    """The largest amount (msat) that one path can deliver if an edge carries at most its `width`: the widest path, less
-    its fees. 0 if there is none."""
-    policies = engine.policies
-    best, next_edge = {target: ALL_MSAT}, dict[int, int]()
-    heap = [(-ALL_MSAT, target)]
-    while heap:
-        negative, node = heappop(heap)
-        if node == payer:
-            break
-        if -negative < best[node]:
-            continue
-        for outgoing in engine.out_edges(node):
-            edge = outgoing ^ 1  # towards this node
-            source, carried = policies.source[edge], min(-negative, width(edge))
-            if carried > best.get(source, 0):
-                best[source], next_edge[source] = carried, edge
-                heappush(heap, (-carried, source))
-    path, node = list[int](), payer
-    while node != target:
-        if node not in next_edge:
-            return 0
-        path.append(next_edge[node])
-        node = policies.target[next_edge[node]]
-    low, high = 0, best[payer]
+def deliverable_msat(engine: Engine, path: Sequence[int], widths: Ints) -> int:
+    """The largest amount (msat) that a path delivers if edges carry at most these widths: the smallest of them, less
+    the fees. 0 for an empty path."""
+    if not path:
+        return 0
+    most: list[int] = widths[[*path]].tolist()
+    low, high = 0, min(most)
     while low < high:
         middle = (low + high + 1) // 2
-        amounts = policies.route(path, middle).amounts
-        fits = all(amount <= width(edge) for edge, amount in zip(path, amounts, strict=True))
+        amounts = engine.policies.route(path, middle).amounts
+        fits = all(amount <= width for amount, width in zip(amounts, most, strict=True))
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
+
+
+def _lasting(outage: OutageHandler) -> OutageHandler:
+    """The outages that have no end."""
+
+    def until_ms(payment: str | None, edge: int) -> int | None:
+        until_ms = outage(payment, edge)
+        return until_ms if until_ms == FOREVER_MS else None
+
+    return until_ms
 
 
 class TrialPayments:
@@ -91,18 +89,18 @@ class TrialPayments:
         """What to pay instead of parts of this amount, as an advice; None if no other amount that was tried succeeds.
         `also` are amounts of a part (msat) to try first."""
         self._renew()
-        most = widest_msat(self._engine, session.payer, session.target, self._able_msat)
+        most = self._most_msat(session)
         start = min(most, part_msat)
         less = dict.fromkeys([*also, *(start * above // below for above, below in _LESS)])
         for amount in less:
             if (
                 _LEAST_MSAT <= amount * parts < part_msat * parts
                 and amount <= most
-                and self._delivers(session, [amount] * parts)
+                and self._delivered_over(session, [amount] * parts) is not None
             ):
                 return f"pay less, such as {amount * parts} msat"
         for amount in self._larger(part_msat):
-            if amount <= most and self._delivers(session, [amount] * parts):
+            if amount <= most and self._delivered_over(session, [amount] * parts) is not None:
                 return f"pay more, such as {amount * parts} msat"
         return None
 
@@ -116,18 +114,21 @@ class TrialPayments:
     def succeeds(self, session: Session, part_msat: int, parts: int = 1) -> bool:
         """Whether parts of this amount would arrive."""
         self._renew()
-        return self._delivers(session, [part_msat] * parts)
+        return self._delivered_over(session, [part_msat] * parts) is not None
 
-    def succeeds_later(self, session: Session, amounts: Sequence[int], *, halves: bool, all_online: bool) -> bool:
-        """Whether a payment of these amounts would arrive if the payer had learned nothing, and with `all_online` if
-        every node were online. With `halves` the payer splits an amount without a route."""
+    def edges_later(
+        self, session: Session, amounts: Sequence[int], *, halves: bool, all_online: bool
+    ) -> Collection[int] | None:
+        """The edges over which a payment of these amounts would arrive if the payer had learned nothing, and with
+        `all_online` if every node were online that will be back by itself; None if it would not. With `halves` the
+        payer splits an amount without a route."""
         self._renew()
         engine, conditions = self._engine, self._engine.conditions
         was_up, outage = conditions.always_up, engine.outage
         if all_online:
-            conditions.always_up, engine.outage = True, None
+            conditions.always_up, engine.outage = True, None if outage is None else _lasting(outage)
         try:
-            return self._delivers(session, amounts, forgetting=True, halves=halves)
+            return self._delivered_over(session, amounts, forgetting=True, halves=halves)
         finally:
             conditions.always_up, engine.outage = was_up, outage
 
@@ -142,16 +143,30 @@ class TrialPayments:
     def _renew(self) -> None:
         self._searches = max(2, min(_MAX_SEARCHES, _SEARCHED_CHANNELS // max(1, self._engine.graph.channels)))
 
-    def _able_msat(self, edge: int) -> int:
-        """What an edge can carry now."""
-        engine, policies = self._engine, self._engine.policies
-        if policies.disabled[edge] or not engine.conditions.is_up(policies.target[edge], engine.now):
-            return 0
-        return min(policies.htlc_max_msat[edge], max(0, engine.spendable_msat(edge)))
+    def _most_msat(self, session: Session) -> int:
+        """The largest amount that one path can deliver now, or a larger one if many nodes are offline."""
+        engine = self._engine
+        graph, costs = engine.graph, engine.router.costs
+        spendable = np.array(engine.balance) - np.repeat(graph.reserve_msat, 2)
+        usable = ~graph.disabled & (np.array(engine.slots) < MAX_ACCEPTED_HTLCS)
+        widths = np.where(usable, np.minimum(engine.policies.widths, spendable).clip(min=0), 0)
+        path, most = list[int](), ALL_MSAT
+        # Whether a node is online is drawn when it is first needed, so only those on a path are tested.
+        for _ in range(_MAX_WIDEST):
+            path = widest_path(costs, widths, session.payer, session.target, most)
+            ends = {engine.policies.target[edge] for edge in path}
+            offline = [node for node in ends if not engine.conditions.is_up(node, engine.now)]
+            if not offline:
+                break
+            most = int(widths[path].min())
+            for node in offline:
+                widths[costs.incoming.edges_of(node)] = 0
+        return deliverable_msat(engine, path, widths)
 
-    def _delivers(
+    def _delivered_over(
         self, session: Session, amounts: Sequence[int], *, forgetting: bool = False, halves: bool = False
-    ) -> bool:
+    ) -> Collection[int] | None:
+        """The edges over which all these amounts arrive; None if one does not."""
         locked: dict[int, int] = {}
         waiting, count = [*amounts], len(amounts)
         with self._probe(session, sum(amounts), forgetting=forgetting) as (probe, routes, learn):
@@ -161,9 +176,9 @@ class TrialPayments:
                     continue
                 half, count = amount // 2, count + 1
                 if not halves or half < probe.min_shard_msat or count > probe.max_parts:
-                    return False
+                    return None
                 waiting += [amount - half, half]
-        return True
+        return locked.keys()
 
     @contextmanager
     def _probe(self, session: Session, total_msat: int, *, forgetting: bool) -> Iterator[tuple[Session, _Find, _Learn]]:

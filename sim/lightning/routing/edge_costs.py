@@ -36,7 +36,7 @@ class EdgeCosts:
     """
 
     def __init__(self, graph: Graph, source: Sequence[int], target: Sequence[int]) -> None:
-        self._source, self._target = source, target
+        self.source, self.target = source, target
         self._hub = int(graph.degree.argmax())
         self.outgoing = AdjacencyIndex(graph.source, graph.target, len(graph.names))
         self.incoming = AdjacencyIndex(graph.target, graph.source, len(graph.names))
@@ -62,7 +62,7 @@ class EdgeCosts:
             matrix = self._full_matrix(weights, self.incoming) if target == self._hub else self.pruned_matrix(bucket)
             _make_room(self.trees, _MAX_TREES)
             distance = _distances_from(target, matrix)
-            found = ShortestPathTree(target, distance, weights, self.outgoing, self._source, self._target)
+            found = ShortestPathTree(target, distance, weights, self.outgoing, self.source, self.target)
             self.trees[target, bucket] = found
         return found
 
@@ -75,8 +75,8 @@ class EdgeCosts:
             weights[edge] += more
         for edge, cost in own.items():
             weights[edge] = cost
-        distance = _distances_from(payer, _matrix(weights[self.outgoing.edges], self.outgoing))
-        return ShortestPathTree(payer, distance, weights, self.incoming, self._target, self._source)
+        distance = _distances_from(payer, edge_matrix(weights[self.outgoing.edges], self.outgoing))
+        return ShortestPathTree(payer, distance, weights, self.incoming, self.target, self.source)
 
     def weights(self, bucket: int) -> Floats:
         """The cost of every edge, infinite if it carries no amount of this bucket; exact amounts are checked later."""
@@ -105,7 +105,7 @@ class EdgeCosts:
             from_hub = _distances_from(hub, self._full_matrix(weights, self.outgoing))
             by_hub = np.repeat(from_hub, np.diff(back.indptr)) + to_hub[back.ends]
             costs = weights[back.edges]
-            matrix = _matrix(costs, back, (costs <= by_hub * (1.0 + _CLOSE) + _CLOSE) & (costs < np.inf))
+            matrix = edge_matrix(costs, back, (costs <= by_hub * (1.0 + _CLOSE) + _CLOSE) & (costs < np.inf))
             _make_room(self._pruned, _MAX_WEIGHTS)
             self._pruned[bucket] = matrix
         return matrix
@@ -114,7 +114,7 @@ class EdgeCosts:
         """The matrix of all edges, valid until the next call: one matrix per index is filled with new weights."""
         matrix = self._whole.get(adjacency)
         if matrix is None:
-            matrix = self._whole[adjacency] = _matrix(weights[adjacency.edges], adjacency)
+            matrix = self._whole[adjacency] = edge_matrix(weights[adjacency.edges], adjacency)
         else:
             matrix.data = weights[adjacency.edges]
         return matrix
@@ -135,7 +135,7 @@ def _distances_from(root: int, matrix: Any) -> Floats:
     return distance
 
 
-def _matrix(data: Floats, adjacency: AdjacencyIndex, kept: npt.NDArray[np.bool_] | None = None) -> Any:
+def edge_matrix(data: Floats, adjacency: AdjacencyIndex, kept: npt.NDArray[np.bool_] | None = None) -> Any:
     """A sparse matrix for scipy of weights in the order of `adjacency.edges`; only those in `kept`."""
     from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 

@@ -26,9 +26,9 @@ MAX_CLTV_BLOCKS = 2_016
 
 _MAX_SEARCHES = 12
 _MAX_STEPS = 40  # beyond that a tree from the payer is cheaper
+_MAX_HINT_STEPS = 400  # beyond that a new tree from the payer is cheaper, as when its own edges are excluded
 _ALMOST = 1 - 1e-9  # products of fractions are not exact
 _NO_BOUND = 10**18
-_NO_EDGES: list[int] = []
 _COLUMNS = (
     "source", "target", "base_msat", "ppm", "cltv_delta", "htlc_min_msat", "htlc_max_msat", "disabled",
 )  # fmt: skip
@@ -56,7 +56,7 @@ class EdgePolicies:
     garbage collector does not visit. Those of a graph that replaces a `former` one share its columns: a channel that is
     opened is appended to them, and one that is closed changes one of them."""
 
-    __slots__ = (*_COLUMNS, "_arrays", "_parallel")
+    __slots__ = (*_COLUMNS, "_arrays")
 
     source: tuple[int, ...]
     target: tuple[int, ...]
@@ -73,7 +73,6 @@ class EdgePolicies:
         self._arrays["htlc_max_msat"] = np.minimum(graph.htlc_max_msat, np.repeat(graph.capacity_msat, 2))
         for name, array in self._arrays.items():
             setattr(self, name, tuple(array.tolist()) if former is None else former._continued(name, array))
-        self._parallel: dict[int, list[int]] | None = None  # found when it is first needed
 
     def _continued(self, name: str, array: npt.NDArray[Any]) -> tuple[Any, ...]:
         """The items of a column that begins as this one of the same name, or of another column."""
@@ -82,19 +81,10 @@ class EdgePolicies:
             return (*items, *array[len(items) :].tolist()) if len(array) > len(items) else items
         return tuple(array.tolist())
 
-    def parallel(self, edge: int) -> list[int]:
-        """The other edges from the same node to the same, those of closed channels included; read only."""
-        if self._parallel is None:
-            edges: dict[tuple[int, int], list[int]] = {}
-            for number, ends in enumerate(zip(self.source, self.target, strict=True)):
-                edges.setdefault(ends, []).append(number)
-            self._parallel = {
-                one: [other for other in same if other != one]
-                for same in edges.values()
-                if len(same) > 1
-                for one in same
-            }
-        return self._parallel.get(edge, _NO_EDGES)
+    @property
+    def widths(self) -> npt.NDArray[np.int64]:
+        """`htlc_max_msat` as an array, of closed channels too; read only."""
+        return self._arrays["htlc_max_msat"]
 
     def route(self, edges: Sequence[int], amount_msat: int) -> Route:
         """The route over these edges with which `amount_msat` arrives; policies are not checked.
@@ -197,7 +187,13 @@ class Router:
                 except SearchLimitReached:
                     hint = self._search_hint(payer, bucket, amount_msat, spendable_msat, penalized, penalty)
             if hint is not None:
-                found = hint.tree.search(target, None, penalized, _beyond(hint.included_penalties, penalty), -1)
+                try:
+                    more = _beyond(hint.included_penalties, penalty)
+                    found = hint.tree.search(target, None, penalized, more, _MAX_HINT_STEPS)
+                except SearchLimitReached:
+                    hint = self._search_hint(payer, bucket, amount_msat, spendable_msat, penalized, penalty)
+                    more = _beyond(hint.included_penalties, penalty)
+                    found = hint.tree.search(target, None, penalized, more, -1)
                 found = None if found is None else found[::-1]
             if found is None:
                 return None, hint
