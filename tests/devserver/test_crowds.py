@@ -509,6 +509,27 @@ def test_a_page_of_deliveries_with_bodies_is_read_in_slices(monkeypatch: pytest.
     in_loop(scenario)
 
 
+def test_the_details_of_a_charge_with_many_payments_are_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+
+    async def scenario(served: ServedInLoop) -> None:
+        charge = await served.create()
+        path, body = f"/sandbox/v1/charges/{charge['id']}", {"request": charge["invoice"]["request"], "outcome": "fail"}
+        for _ in range(50):
+            await served.ask("POST", "/sandbox/v1/payments", body)
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "10s"})
+        rounds = served.rounds
+        details = await served.ask("GET", path)
+        assert (len(details["timeline"]), details["omitted"] > 30) == (64, True)
+        assert served.rounds - rounds >= 100
+        reading = asyncio.create_task(served.ask("GET", path, status=404))
+        await asyncio.sleep(0)
+        await served.ask("POST", "/sandbox/v1/reset")
+        await reading
+
+    in_loop(scenario)
+
+
 def test_the_inboxes_are_listed_without_their_scripts_and_one_is_read_without_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -698,7 +698,7 @@ def test_other_requests_are_answered_while_a_network_is_built_again(monkeypatch:
 def test_other_requests_are_answered_while_the_first_details_of_a_charge_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    threads, load = list[threading.Thread](), charge_control._events_function
+    threads, load = list[threading.Thread](), charge_control._steps_function
 
     def recorded() -> Any:
         threads.append(threading.current_thread())
@@ -708,7 +708,7 @@ def test_other_requests_are_answered_while_the_first_details_of_a_charge_are_rea
         box = await server.create(seed=5)
         key = box["apiKey"]
         created = await server.ok("POST", "/v0/charges", {"amount": "1000", "description": "tea"}, key=key)
-        monkeypatch.setattr(charge_control, "_events_function", recorded)
+        monkeypatch.setattr(charge_control, "_steps_function", recorded)
         shown = await server.ok("GET", f"/sandbox/v1/charges/{created['data']['id']}", key=key)
         assert shown["charge"]["id"] == created["data"]["id"]
         assert threads

@@ -12,6 +12,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import ApiError
+from leyden.lab.drawings import charge_events as drawn
 from leyden.lab.drawings import timeline
 from leyden.lab.drawings.charge_events import charge_events
 from leyden.lightning.engine.htlc import NEW_INVOICE
@@ -344,3 +345,29 @@ def test_a_payment_of_an_amount_of_its_own_has_not_the_amount_of_the_outcome(out
 
 def details(sandbox: Sandbox, charge_id: str) -> list[str]:
     return [event.detail for event in charge_events(sandbox.world, charge_id).events]
+
+
+@pytest.mark.parametrize("network", [None, "star:6"])
+@pytest.mark.parametrize("pause", ["0s", "1s"])
+def test_of_many_events_the_first_and_the_last_are_those_of_the_whole_list(
+    monkeypatch: pytest.MonkeyPatch, network: str | None, pause: str
+) -> None:
+    with Sandbox(seed=7, start=START, network=network) as sandbox:
+        charge = sandbox.charges.create(amount="250000", description="x", callbackUrl=URL)
+        for number in range(40):
+            outcome = ("fail", "underpay", "hold", "settle")[number % 4 if number > 30 else number % 2]
+            with suppress(ApiError):
+                sandbox.wallet(f"w{number % 5}").pay(charge, outcome=outcome)
+            if number % 3:
+                sandbox.advance(pause)
+        sandbox.advance("1m")
+        for _ in range(12):
+            sandbox.replay_delivery(sandbox.deliveries.id[0])
+        sandbox.advance("1m")
+        part = charge_events(sandbox.world, charge.id)
+        monkeypatch.setattr(drawn, "_MAX_EVENTS", 10_000)
+        whole = charge_events(sandbox.world, charge.id)
+    assert whole.omitted == 0
+    assert part.omitted == len(whole.events) - 64 > 20
+    assert part.events == whole.events[:40] + whole.events[-24:]
+    assert part.scheduled == whole.scheduled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.pages import Page, created_between, searched_page
@@ -42,12 +42,14 @@ class ChargeControl:
     async def inspect_charge(self, call: Request) -> dict[str, Any]:
         """One Charge with its decoded invoice, what happened to it and what is scheduled."""
         world = self._world
-        charge_events = await world.run_apart(_events_function)
-        with world.exclusive():
-            charge = world.service.charges.find(call.project, call.path["id"])
-            events = charge_events(world, charge["id"])
+        steps_of = await world.run_apart(_steps_function)
+        events = None
+        while events is None:
+            with world.exclusive():
+                charge = world.service.charges.find(call.project, call.path["id"])
+            events = await self._in_slices(steps_of(world, charge["id"]))
         return {
-            "charge": charge_resource(charge),
+            "charge": charge_resource(events.charge),
             "invoice": _invoice(charge["request"]),
             "timeline": [_event(event) for event in events.events],
             "omitted": events.omitted,
@@ -72,6 +74,22 @@ class ChargeControl:
         static_charges = self._world.service.static_charges
         row = static_charges.find(call)
         return {"staticCharge": self._static_charge(row), "payUrl": static_charges.pay_url(row["id"])}
+
+    async def _in_slices(self, steps: Generator[None, None, ChargeEvents]) -> ChargeEvents | None:
+        """What the steps return, while other requests are answered; None after a reset in between."""
+        world, slices = self._world, self._world.slices()
+        service = world.service
+        while world.service is service:
+            with world.exclusive():
+                try:
+                    next(steps)
+                    while not slices.is_over():
+                        next(steps)
+                except StopIteration as end:
+                    found: ChargeEvents = end.value
+                    return found
+            await slices.pause()
+        return None
 
     async def _page(
         self,
@@ -118,11 +136,11 @@ class ChargeControl:
             raise InvalidRequest(f"query.status: {detail}", field_errors=[FieldError("query.status", detail)])
 
 
-def _events_function() -> Callable[[World, str], ChargeEvents]:
+def _steps_function() -> Callable[[World, str], Generator[None, None, ChargeEvents]]:
     # Imported here, because only one operation needs it, and it takes long.
-    from leyden.lab.drawings.charge_events import charge_events
+    from leyden.lab.drawings.charge_events import charge_event_steps
 
-    return charge_events
+    return charge_event_steps
 
 
 def _invoice(text: str) -> dict[str, Any]:

@@ -7,8 +7,9 @@ of one instant are ordered by cause and effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 
 from leyden.errors import DrawingError
@@ -68,28 +69,57 @@ class ChargeEvents:
 
 def charge_events(world: World, charge_id: str) -> ChargeEvents:
     """The events of one Charge. Raises `DrawingError` for an unknown id."""
+    steps = charge_event_steps(world, charge_id)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: ChargeEvents = end.value
+            return found
+
+
+def charge_event_steps(world: World, charge_id: str) -> Generator[None, None, ChargeEvents]:
+    """The same in steps of one event or one row, for a Charge with thousands of them. The rows are those of the first
+    step. Raises `DrawingError` for an unknown id."""
     charge = world.service.charges.charges.row(charge_id)
     if charge is None:
         raise _unknown_charge(world, charge_id)
+    now = world.clock.now()
     invoice = world.node.invoices.row(charge["payment_hash"])
     payments = list(world.payments.rows.find("payment_hash", charge["payment_hash"]))
     deliveries = world.service.outbox.deliveries(charge_id)
-    events = [
-        *_charge_events(world, charge, invoice),
-        *(_invoice_events(invoice) if invoice is not None else ()),
-        *(event for place, row in enumerate(payments) for event in payment_events(row, place, invoice)),
-        *force_closes(world, payments),
-        *(event for row in deliveries for event in callback_events(world, row)),
-    ]
-    events = in_order(world, events, invoice, payments, deliveries)
-    omitted = max(0, len(events) - _MAX_EVENTS)
-    shown = events[:EVENTS_BEFORE_GAP] + events[EVENTS_BEFORE_GAP + omitted :]
-    scheduled = sorted(_scheduled_events(world, charge, invoice, payments, deliveries), key=_order)
-    tone = state_tone(world.service.contract.lifecycles["Charge"], charge["status"])
-    in_flight = any(row["outcome"] is None and row["attempts"] for row in payments)
     kinds = "refused transitions" if world.engine is None else "force closes and refused transitions"
     lost = lost_history(world, charge_id, kinds)
-    return ChargeEvents(charge, tone, shown, scheduled, world.clock.now(), in_flight, omitted, lost)
+    parts = chain(
+        _charge_events(world, charge, invoice),
+        _invoice_events(invoice) if invoice is not None else (),
+        (event for row in deliveries for event in callback_events(world, row)),
+        force_closes(world, payments),
+        (event for place, row in enumerate(payments) for event in payment_events(row, place, invoice)),
+    )
+    events = list[Event]()
+    for event in parts:
+        events.append(event)
+        yield
+    scheduled = list[Event]()
+    for event in _scheduled_events(world, charge, invoice, payments, deliveries):
+        scheduled.append(event)
+        yield
+    omitted = max(0, len(events) - _MAX_EVENTS)
+    ends = yield from in_order(world, _at_both_ends(events), invoice, payments, deliveries)
+    shown = ends if not omitted else ends[:EVENTS_BEFORE_GAP] + ends[EVENTS_BEFORE_GAP - _MAX_EVENTS :]
+    tone = state_tone(world.service.contract.lifecycles["Charge"], charge["status"])
+    in_flight = any(row["outcome"] is None and row["attempts"] for row in payments)
+    return ChargeEvents(charge, tone, shown, sorted(scheduled, key=_order), now, in_flight, omitted, lost)
+
+
+def _at_both_ends(events: list[Event]) -> list[Event]:
+    """The events of the first and of the last instants: those that are shown, and others of these instants."""
+    if len(events) <= _MAX_EVENTS:
+        return events
+    instants = sorted(event.at for event in events)
+    first_ms, last_ms = instants[EVENTS_BEFORE_GAP - 1], instants[EVENTS_BEFORE_GAP - _MAX_EVENTS]
+    return [event for event in events if not first_ms < event.at < last_ms]
 
 
 def state_tone(table: LifecycleTable, status: str) -> str:

@@ -111,11 +111,12 @@ def attempts_of(payments: Payments) -> list[Row]:
     return found
 
 
-def htlcs_of(payments: Payments) -> list[HtlcRow]:
-    """All HTLCs that were offered, by payment, attempt and hop. An attempt that failed at its second hop has one."""
+def htlcs_of(payments: Payments, rows: Iterable[PaymentRow] | None = None) -> list[HtlcRow]:
+    """All HTLCs that were offered, or those of some payments, by payment, attempt and hop. An attempt that failed at
+    its second hop has one."""
     return [
         row
-        for payment in payments.rows
+        for payment in (payments.rows if rows is None else rows)
         for attempt in payment["attempts"]
         for row in _htlcs_of_attempt(payments, payment, attempt)
     ]

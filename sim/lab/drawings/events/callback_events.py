@@ -6,6 +6,7 @@ came from the receiver. That a message was sent is said of one that is known to 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 from urllib.parse import urlsplit
@@ -143,10 +144,12 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     happened = list(world.faults.hits.events(row["id"], [one.at for one in AttemptLog(row).attempts()]))
     unsent = {number for number, event in happened if _is_unsent_copy(event)}
     ended = {number for number, event in happened if event["event"] not in (COPY_STARTED, *_FAULT_WORDS)}
+    alike: Counter[tuple[int, str]] = Counter()
     for place, (number, event) in enumerate(happened):
         at, fault, answer = event["at"], event["fault"], event["answer"]
         rank = (26, sequence, number, 1, place)
-        nth = sum((one["at"], one["event"]) == (at, event["event"]) for _, one in happened[:place])
+        nth = alike[at, event["event"]]
+        alike[at, event["event"]] += 1
         if event["event"] in _FAULT_WORDS:
             does = _FAULT_WORDS[event["event"]]
             if event["event"] == UNMET and fault in HOLDING_KINDS:
@@ -207,12 +210,13 @@ def _replay_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     """The requests to send the message. One after which there was no attempt yet is replaced by the next."""
     sequence, orders, attempts = row["sequence"], row.get("replay_orders", []), AttemptLog(row).attempts()
     dropped = [world.faults.hits.is_dropped(row["id"], number) for number in range(1, len(attempts) + 1)]
-    unsent = [never_left(attempt) or dropped[place] for place, attempt in enumerate(attempts)]
-    reached = _reached(world, row)
+    unsent = (never_left(attempt) or dropped[place] for place, attempt in enumerate(attempts))
+    first_sent = next((place for place, is_unsent in enumerate(unsent) if not is_unsent), len(attempts))
+    reached, alike = _reached(world, row), Counter[int]()
     for place, order in enumerate(orders):
         at, due_at, number = order["at"], order["due_at"], order["attempts"]
-        before, after = orders[place - 1] if place else None, orders[place + 1] if orders[place + 1 :] else None
-        again = "" if all(unsent[:number]) else " again"
+        before, after = orders[place - 1] if place else None, orders[place + 1] if place + 1 < len(orders) else None
+        again = " again" if first_sent < number else ""
         words, more = "replay", f"the message is to be sent{again}"
         if due_at > at:
             words, more = "replay is ordered", f"{more} at {until_text(due_at, at)}"
@@ -225,8 +229,9 @@ def _replay_events(world: World, row: DeliveryRow) -> Iterator[Event]:
         if before is not None and before["attempts"] == number:
             is_other = before["due_at"] != due_at
             more += f", instead of at {until_text(before['due_at'], at)}" if is_other else ", as was ordered before"
-        rank, nth = (26, sequence, number, 2, place), [one["at"] for one in orders[:place]].count(at)
-        yield Event(at, rank, SERVICE, SERVICE, words, more, OTHER, noted=("callback_replayed", row["id"], nth))
+        rank, noted = (26, sequence, number, 2, place), ("callback_replayed", row["id"], alike[at])
+        alike[at] += 1
+        yield Event(at, rank, SERVICE, SERVICE, words, more, OTHER, noted=noted)
 
 
 def callback_waits(world: World, delivery_id: str | None = None) -> Iterator[tuple[str, str, Event]]:

@@ -8,7 +8,7 @@ that the journal no longer has; they put no effect before its cause, and callbac
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Sequence, Set
 
 from leyden.lab.drawings.events.payment_events import ARRIVAL, Event
 from leyden.lightning.payer.payment_rows import PaymentRow
@@ -25,38 +25,40 @@ _CALLBACK_ENDS = frozenset({"callback_answered", "callback_failed", "callback_no
 
 def in_order(
     world: World,
-    events: Iterable[Event],
+    events: Sequence[Event],
     invoice: InvoiceRow | None,
     payments: Sequence[PaymentRow],
     deliveries: Sequence[DeliveryRow],
-) -> list[Event]:
-    """The events, the first one first."""
-    crowded = _crowded_instants(invoice, payments, deliveries)
+) -> Generator[None, None, list[Event]]:
+    """The events, the first one first, in steps: one for each row."""
+    crowded = yield from _crowded_instants({event.at for event in events}, invoice, payments, deliveries)
     noted = _Noted(world.journal.entries(instants=crowded) if crowded else [])
     return sorted(events, key=lambda event: (event.at, noted.sequence(event), event.rank))
 
 
 def _crowded_instants(
-    invoice: InvoiceRow | None, payments: Sequence[PaymentRow], deliveries: Sequence[DeliveryRow]
-) -> set[int]:
-    """The instants with more than one act. A payment that ends in its own instant is one act, and a callback is a part
-    of the act that it is about."""
+    instants: Set[int], invoice: InvoiceRow | None, payments: Sequence[PaymentRow], deliveries: Sequence[DeliveryRow]
+) -> Generator[None, None, set[int]]:
+    """Those of the instants that have more than one act. A payment that ends in its own instant is one act, and a
+    callback is a part of the act that it is about."""
     acts: Counter[int] = Counter()
     ends: set[int] = set()
     for row in payments:
         begun = {row.get("starts_at", row["created_at"]), *(attempt["at"] for attempt in row["attempts"])}
         over = {at for at in (row["resolved_at"], row["gave_up_at"]) if at is not None}
-        ends |= over - begun
-        acts.update(begun | over)
+        ends |= (over - begun) & instants
+        acts.update((begun | over) & instants)
+        yield
     for delivery in deliveries:
-        acts.update(at for at in ends if any(one.at == at for one in AttemptLog(delivery).attempts()))
+        acts.update(ends.intersection(one.at for one in AttemptLog(delivery).attempts()))
         acts.update(order["at"] for order in delivery.get("replay_orders", ()))
         acts.update([delivery["created_at"]] if delivery.get("replay_orders") else ())
+        yield
     if invoice is not None:
         held = invoice.get("holds_at", [])
         acts.update(held)
         acts.update(at for at in (invoice["closed_at"], invoice["settled_at"] if held else None) if at is not None)
-    return {at for at, count in acts.items() if count > 1}
+    return {at for at, count in acts.items() if count > 1 and at in instants}
 
 
 class _Noted:

@@ -206,19 +206,13 @@ def _is_late(row: PaymentRow, attempt: AttemptRow, invoice: InvoiceRow | None) -
 
 def force_closes(world: World, payments: list[PaymentRow]) -> Iterator[Event]:
     """The channels that were force closed while HTLCs of these payments were in them, as far as the journal goes."""
-    closed = list(world.journal.entries(kind="channel_force_closed")) if payments else []
-    ids = {row["id"] for row in payments}
-    htlcs = [row for row in htlcs_of(world.payments) if row["payment"] in ids] if closed else []
-    for entry in closed:
-        at, facts = entry.at_ms, entry.facts
-        channel, ends = facts.get("channel"), (entry.subject, text_of(facts, "peer"))
-        for row in htlcs:
-            if row["channel"] == channel and row["at"] <= at <= (
-                at if row["resolved_at"] is None else row["resolved_at"]
-            ):
-                words = f"{ends[0]} force closes its channel with {ends[1]}"
-                yield Event(at, (1.4,), HOPS, HOPS, words, text_of(facts, "because"), BAD)
-                break
+    closed = {entry.facts.get("channel"): entry for entry in world.journal.entries(kind="channel_force_closed")}
+    for row in htlcs_of(world.payments, payments) if closed else ():
+        entry = closed.get(row["channel"])
+        if entry is not None and row["at"] <= entry.at_ms <= (row["resolved_at"] or entry.at_ms):
+            del closed[row["channel"]]
+            words = f"{entry.subject} force closes its channel with {text_of(entry.facts, 'peer')}"
+            yield Event(entry.at_ms, (1.4,), HOPS, HOPS, words, text_of(entry.facts, "because"), BAD)
 
 
 def short_name(name: str) -> str:
