@@ -530,6 +530,34 @@ def test_the_details_of_a_charge_with_many_payments_are_read_in_slices(monkeypat
     in_loop(scenario)
 
 
+def test_a_rebalance_searches_its_routes_in_slices_and_moves_what_can_be_moved_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+    path = "/sandbox/v1/network/nodes/shop/rebalance"
+
+    async def scenario(served: ServedInLoop) -> None:
+        rounds = served.rounds
+        refused = await served.ask("POST", path, {"amount": "900000000000000"}, status=409)
+        assert "give a smaller amount, such as" in refused["detail"]
+        assert served.rounds - rounds >= 20
+        moving = asyncio.create_task(served.ask("POST", path, {"amount": "900000000000000"}, status=409))
+        await asyncio.sleep(0)
+        await served.ask("POST", "/sandbox/v1/reset")
+        assert "such as" in (await moving)["detail"], "the network is that of the run that began meanwhile"
+        moving = asyncio.create_task(served.ask("POST", path, {"amount": "900000000000000"}, status=409))
+        await asyncio.sleep(0)
+        await served.ask("POST", "/sandbox/v1/network/nodes/shop/drain", {"outbound": 1, "inbound": 0})
+        assert "such as" not in (await moving)["detail"], "the node has nothing to send now"
+        await served.ask("POST", "/sandbox/v1/reset")
+        before = await served.ask("GET", "/sandbox/v1/network/nodes/shop")
+        fee = int((await served.ask("POST", path, {"amount": "1000000"}))["fee"])
+        after = await served.ask("GET", "/sandbox/v1/network/nodes/shop")
+        assert int(before["outbound"]) - int(after["outbound"]) == fee
+
+    in_loop(scenario, network="scale-free:60")
+
+
 def test_the_inboxes_are_listed_without_their_scripts_and_one_is_read_without_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

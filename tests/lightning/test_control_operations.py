@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
+import networkx  # type: ignore[import-untyped]
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.errors import ApiError, GraphError, InterceptError
+from leyden.lightning.engine import channel_operations
+from leyden.lightning.engine.channel_operations import _has_circle
+from leyden.lightning.engine.engine import Engine
 from leyden.lightning.network.network_tables import (
     ATTEMPT_COLUMNS,
     BalanceRow,
@@ -16,9 +23,12 @@ from leyden.lightning.network.network_tables import (
     balances_of,
     htlcs_of,
 )
+from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import from_edges
 from leyden.sandbox.resources import Charge, Payment
+from leyden.stepwise import finish
 from tests.support.channel_audit import audit
+from tests.support.examples import examples
 from tests.support.lists import listed
 
 TEMPORARY_CHANNEL_FAILURE, UNKNOWN_DETAILS, PERMANENT_CHANNEL_FAILURE = 0x1007, 0x400F, 0x4008
@@ -310,6 +320,34 @@ def test_inbound_liquidity_grows_by_a_channel_to_the_shop_and_not_by_a_circular_
     assert pay(sandbox)[1].outcome == "SUCCEEDED"
 
 
+@given(st.integers(0, 5), st.integers(0, 19), st.sets(st.integers(0, 39)), st.data())
+@examples(150, bounded=60)
+def test_a_circle_exists_where_one_peer_reaches_another_without_the_node(seed, node, empty, data):
+    engine = Engine(generate("scale-free:20", seed), 0, lambda name: sha256(name.encode()).digest())
+    for edge in empty:
+        engine.move_balance(edge, engine.balance[edge])
+    peers = sorted({engine.policies.target[edge] for edge in engine.out_edges(node)})
+    out, into = (data.draw(st.sampled_from([None, *peers])) for _ in range(2))
+    edges = [edge for edge in range(len(engine.balance)) if engine.spendable_msat(edge) > 0]
+    ends = [(engine.policies.source[edge], engine.policies.target[edge]) for edge in edges]
+    drawn = networkx.DiGraph(pair for pair in ends if node not in pair)
+    drawn.add_nodes_from(peers)
+    starts = {b for a, b in ends if a == node and out in (None, b)}
+    backs = {a for a, b in ends if b == node and into in (None, a)}
+    expected = any(start != back and networkx.has_path(drawn, start, back) for start in starts for back in backs)
+    assert finish(_has_circle(engine, node, out, into)) == expected
+
+
+def test_a_refusal_after_the_most_searches_does_not_say_that_no_circle_carries_the_amount(sandbox, monkeypatch):
+    sandbox.network["n3"].drain(outbound=0.9)
+    with pytest.raises(GraphError, match="no circle carries 3000000000 msat: it needs a channel"):
+        sandbox.network["ana"].rebalance(3_000_000_000)
+    monkeypatch.setattr(channel_operations, "_MOST_SEARCHES", 1)
+    monkeypatch.setattr(channel_operations, "_LEAST_SEARCHES", 1)
+    with pytest.raises(GraphError, match="no circle was found that carries 3000000000 msat: it needs a channel"):
+        sandbox.network["ana"].rebalance(3_000_000_000)
+
+
 def test_a_circular_payment_moves_inbound_liquidity_between_channels_and_costs_fees(sandbox):
     shop = sandbox.network["shop"]
     before = (shop.outbound_msat, shop.inbound_msat)
@@ -546,9 +584,9 @@ def test_a_wallet_has_its_node_before_and_after_its_first_payment() -> None:
 
 @pytest.mark.parametrize("amount", [5e9, "5e3", True])
 def test_amounts_on_the_network_are_integers(sandbox: Sandbox, amount: object) -> None:
-    for given in ({"capacity": amount}, {"capacity": 5_000, "local": amount}):
+    for options in ({"capacity": amount}, {"capacity": 5_000, "local": amount}):
         with pytest.raises(ValueError, match="give whole millisatoshis"):
-            sandbox.network["n1"].open_channel("shop", **given)
+            sandbox.network["n1"].open_channel("shop", **options)
     with pytest.raises(ValueError, match="give whole millisatoshis"):
         sandbox.network["n1"].rebalance(amount)
 

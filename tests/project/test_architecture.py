@@ -67,6 +67,7 @@ LAYERS: list[tuple[str, ...]] = [
         "files",
         "repr_tables",
         "rng",
+        "stepwise",
         "text_patterns",
     ),
     ("distributions",),

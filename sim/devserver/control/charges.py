@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.pages import Page, created_between, searched_page
+from leyden.devserver.control.slices import in_slices
 from leyden.lightning.bolt11.codec import decode
 from leyden.server.charges.rows import StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource
@@ -16,6 +17,7 @@ from leyden.server.http.request import Request
 from leyden.server.spelling import closest
 from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import to_iso
+from leyden.stepwise import Steps
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class ChargeControl:
         while events is None:
             with world.exclusive():
                 charge = world.service.charges.find(call.project, call.path["id"])
-            events = await self._in_slices(steps_of(world, charge["id"]))
+            events = await in_slices(world, steps_of(world, charge["id"]), world.exclusive)
         return {
             "charge": charge_resource(events.charge),
             "invoice": _invoice(charge["request"]),
@@ -74,22 +76,6 @@ class ChargeControl:
         static_charges = self._world.service.static_charges
         row = static_charges.find(call)
         return {"staticCharge": self._static_charge(row), "payUrl": static_charges.pay_url(row["id"])}
-
-    async def _in_slices(self, steps: Generator[None, None, ChargeEvents]) -> ChargeEvents | None:
-        """What the steps return, while other requests are answered; None after a reset in between."""
-        world, slices = self._world, self._world.slices()
-        service = world.service
-        while world.service is service:
-            with world.exclusive():
-                try:
-                    next(steps)
-                    while not slices.is_over():
-                        next(steps)
-                except StopIteration as end:
-                    found: ChargeEvents = end.value
-                    return found
-            await slices.pause()
-        return None
 
     async def _page(
         self,
@@ -136,7 +122,7 @@ class ChargeControl:
             raise InvalidRequest(f"query.status: {detail}", field_errors=[FieldError("query.status", detail)])
 
 
-def _steps_function() -> Callable[[World, str], Generator[None, None, ChargeEvents]]:
+def _steps_function() -> Callable[[World, str], Steps[ChargeEvents]]:
     # Imported here, because only one operation needs it, and it takes long.
     from leyden.lab.drawings.charge_events import charge_event_steps
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.operations import find_payment
 from leyden.devserver.control.pages import Page, item_page, page
+from leyden.devserver.control.slices import in_slices
 from leyden.server.contract.bind import handles
 from leyden.server.errors import NotFound, SemanticConflict
 from leyden.server.http.request import Request
@@ -58,12 +59,15 @@ class NetworkControl:
         return _node(operations, call.path["name"])
 
     @handles(raises=(SemanticConflict,), needs=("path.name", "body.amount"))
-    def rebalance_node(self, call: Request) -> dict[str, Any]:
+    async def rebalance_node(self, call: Request) -> dict[str, Any]:
         """Send a circular payment from the node to itself, from one channel to another."""
-        body = call.body
-        with self._transaction() as operations:
-            node = operations.node(call.path["name"])
-            return {"fee": str(operations.rebalance(node, int(body["amount"]), body.get("out"), body.get("into")))}
+        body, fee_msat = call.body, None
+        while fee_msat is None:
+            with self._transaction() as operations:
+                node = operations.node(call.path["name"])
+            steps = operations.rebalance(node, int(body["amount"]), body.get("out"), body.get("into"))
+            fee_msat = await in_slices(self._world, steps, self._transaction)
+        return {"fee": str(fee_msat)}
 
     @handles(raises=(SemanticConflict,), needs=("path.name", "body.peer", "body.capacity"))
     def open_channel(self, call: Request) -> dict[str, Any]:

@@ -7,7 +7,7 @@ of one instant are ordered by cause and effect.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
@@ -36,6 +36,7 @@ from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.lifecycle_rows import CREATION, EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED
 from leyden.server.contract.types import LifecycleTable
+from leyden.stepwise import Steps, finish
 from leyden.world.world import World
 
 _MAX_EVENTS, EVENTS_BEFORE_GAP = 64, 40
@@ -69,16 +70,10 @@ class ChargeEvents:
 
 def charge_events(world: World, charge_id: str) -> ChargeEvents:
     """The events of one Charge. Raises `DrawingError` for an unknown id."""
-    steps = charge_event_steps(world, charge_id)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: ChargeEvents = end.value
-            return found
+    return finish(charge_event_steps(world, charge_id))
 
 
-def charge_event_steps(world: World, charge_id: str) -> Generator[None, None, ChargeEvents]:
+def charge_event_steps(world: World, charge_id: str) -> Steps[ChargeEvents]:
     """The same in steps of one event or one row, for a Charge with thousands of them. The rows are those of the first
     step. Raises `DrawingError` for an unknown id."""
     charge = world.service.charges.charges.row(charge_id)

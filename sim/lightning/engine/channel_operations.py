@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -11,9 +13,14 @@ from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
 from leyden.lightning.routing.pathfinding import LiquidityBound, Route
 from leyden.lightning.topology.graph import DEFAULT_POLICY, Ints
+from leyden.stepwise import Steps, finish
 
 _MAX_ATTEMPTS = 16
 _MAX_FIRST = 8  # of the node's own channels, those with the most, that are tried with each one back
+# The searches for one circle, and for the amounts that are tried instead: fewer on a large network, where each takes
+# longer.
+_LEAST_SEARCHES, _MOST_SEARCHES, _SEARCHED_CHANNELS = 100, 2_000, 10_000_000
+_ORIGINS, _NO_NODES = 2, frozenset[int]()
 _POWERS = 13  # amounts that are tried instead: 1 msat, 10, ... up to 10 BTC
 
 
@@ -60,24 +67,35 @@ def close_channel(engine: Engine, channel: int) -> None:
     engine.close([channel])
 
 
-def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None) -> tuple[list[int], int]:
-    """Send an amount from a node to itself: out over a channel to one peer, and in over one from another.
+def find_circle(engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None) -> Steps[Route]:
+    """Find a route from a node to itself that carries an amount after the last step: out over a channel to one peer,
+    and in over one from another.
 
-    Returns the route and the fee (msat). It takes no time: routes that would fail are skipped, as by a payer that can
-    wait. Raises `GraphError` if no circle carries the amount.
+    Routes that would fail are skipped, as by a payer that can wait. Raises `GraphError` if no circle carries the
+    amount, or if none was found in a number of searches that is smaller for a larger network.
     """
-    own = engine.open_edges(node)
-    _check_circle(engine, node, own, out, into)
-    circle = _circle(engine, node, amount_msat, out, into)
+    _check_circle(engine, node, engine.open_edges(node), out, into)
+    most = max(_LEAST_SEARCHES, min(_MOST_SEARCHES, _SEARCHED_CHANNELS // engine.graph.channels))
+    searches = iter(range(most))
+    circle = yield from _circle(engine, node, amount_msat, out, into, searches)
     if circle is None:
-        raise GraphError(_no_circle(engine, node, amount_msat, out, into))
+        is_certain = next(searches, None) is not None
+        refusal = yield from _no_circle(engine, node, amount_msat, out, into, iter(range(most)), is_certain=is_certain)
+        raise GraphError(refusal)
+    return circle
+
+
+def send_in_circle(engine: Engine, circle: Route) -> int:
+    """Send the amount of a route from a node to itself, which takes no time. Returns the fee (msat)."""
     for edge, amount in zip(circle.edges, circle.amounts, strict=True):
         engine.move_balance(edge, amount)
-    return circle.edges, circle.amounts[0] - amount_msat
+    return circle.amounts[0] - circle.amounts[-1]
 
 
-def _circle(engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None) -> Route | None:
-    """A route from a node to itself that carries an amount now; None if none was found."""
+def _circle(
+    engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None, searches: Iterator[int]
+) -> Steps[Route | None]:
+    """A route from a node to itself that carries an amount now; None if none was found in these searches."""
     policies, own = engine.policies, engine.open_edges(node)
 
     def able(edges: list[int]) -> list[int]:
@@ -89,55 +107,74 @@ def _circle(engine: Engine, node: int, amount_msat: int, out: int | None, into: 
     last = able([edge ^ 1 for edge in own if into in (None, policies.target[edge])])
     excluded = {edge: (0, 0, engine.now, engine.now) for own_edge in own for edge in (own_edge, own_edge ^ 1)}
     for back in last:
-        for outgoing in [edge for edge in first if policies.target[edge] != policies.source[back]][:_MAX_FIRST]:
+        others = (edge for edge in first if policies.target[edge] != policies.source[back])
+        for outgoing in islice(others, _MAX_FIRST):
             bounds = {edge: bound for edge, bound in excluded.items() if edge != outgoing}
             ends = (node, policies.source[back])
-            circle = _found(engine, ends, amount_msat, bounds, amount_msat, first=(outgoing,), last=(back,))
+            circle = yield from _found(
+                engine, ends, amount_msat, bounds, amount_msat, searches, first=(outgoing,), last=(back,)
+            )
             if circle is not None:
                 return circle
     return None
 
 
-def _no_circle(engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None) -> str:
-    """Why no circle carries an amount, with another amount that one carries now, if any that is tried does."""
-    needs = "a channel with that much on the node's side, another with that much on the peer's, and a route between"
-    refused = f"no circle carries {amount_msat} msat: it needs {needs} the two"
-    if not _has_circle(engine, node, out, into):
+def _no_circle(
+    engine: Engine,
+    node: int,
+    amount_msat: int,
+    out: int | None,
+    into: int | None,
+    searches: Iterator[int],
+    *,
+    is_certain: bool,
+) -> Steps[str]:
+    """Why no circle carries an amount, or (not `is_certain`) none was found, with another amount that one carries now,
+    if any that is tried does."""
+    if not (yield from _has_circle(engine, node, out, into)):
         return (
             "no circle carries any amount: no channels with liquidity lead from the node's own over its peers back to "
             "it, so open a channel between two of its peers"
         )
+    none = f"no circle {'carries' if is_certain else 'was found that carries'} {amount_msat} msat"
+    needs = "a channel with that much on the node's side, another with that much on the peer's, and a route between"
+    refused = f"{none}: it needs {needs} the two"
     powers = [10**power for power in range(_POWERS)]
     less = [one * digit for one in powers[::-1] for digit in (5, 2, 1) if one * digit < amount_msat]
     more = [one for one in powers if one > amount_msat]
     for amount in less:
-        if _circle(engine, node, amount, out, into) is not None:
+        if (yield from _circle(engine, node, amount, out, into, searches)) is not None:
             return f"{refused}: give a smaller amount, such as {amount}"
     for amount in more:
-        if _circle(engine, node, amount, out, into) is not None:
+        if (yield from _circle(engine, node, amount, out, into, searches)) is not None:
             small = "is too small for the least amounts of channels, or for a fee that is no more than the amount"
-            return f"no circle carries {amount_msat} msat: it {small}; give a larger one, such as {amount}"
+            return f"{none}: it {small}; give a larger one, such as {amount}"
     return f"{refused}: open a channel between two of its peers"
 
 
-def _has_circle(engine: Engine, node: int, out: int | None, into: int | None) -> bool:
+def _has_circle(engine: Engine, node: int, out: int | None, into: int | None) -> Steps[bool]:
     """Whether channels that can send something lead from a node over one peer and back over another."""
     policies = engine.policies
     own = engine.open_edges(node)
-    firsts = {policies.target[edge] for edge in own if out in (None, policies.target[edge]) and _sends(engine, edge)}
+    starts = {policies.target[edge] for edge in own if out in (None, policies.target[edge]) and _sends(engine, edge)}
     backs = {
         policies.target[edge] for edge in own if into in (None, policies.target[edge]) and _sends(engine, edge ^ 1)
     }
-    for start in firsts:
-        waiting, reached = [start], {node, start}
-        while waiting:
-            for edge in engine.out_edges(waiting.pop()):
-                far = policies.target[edge]
-                if far not in reached and _sends(engine, edge):
-                    if far in backs:
-                        return True
-                    reached.add(far)
-                    waiting.append(far)
+    # From which starts a node is reached: of two, one is another node than the last.
+    reached = {start: {start} for start in starts}
+    waiting = [(start, start) for start in starts]
+    while waiting:
+        at, start = waiting.pop()
+        for edge in engine.out_edges(at):
+            far = policies.target[edge]
+            origins = reached.get(far, _NO_NODES)
+            if far == node or start in origins or len(origins) == _ORIGINS or not _sends(engine, edge):
+                continue
+            if far in backs and far != start:
+                return True
+            reached[far] = {*origins, start}
+            waiting.append((far, start))
+        yield
     return False
 
 
@@ -167,7 +204,8 @@ def send_at_once(engine: Engine, payer: int, target: int, amount_msat: int, fee_
     """Send an amount from a node to another. It takes no time: routes that would fail are skipped, as by a payer that
     can wait. Returns the route; None if no route carries the amount, or the payer gave up.
     """
-    route = _found(engine, (payer, target), amount_msat, {}, fee_limit_msat)
+    searches = iter(range(_MAX_ATTEMPTS))
+    route = finish(_found(engine, (payer, target), amount_msat, {}, fee_limit_msat, searches))
     if route is not None:
         for edge, amount in zip(route.edges, route.amounts, strict=True):
             engine.move_balance(edge, amount)
@@ -180,15 +218,17 @@ def _found(
     amount_msat: int,
     bounds: dict[int, LiquidityBound],
     fee_limit_msat: int,
+    searches: Iterator[int],
     *,
     first: tuple[int, ...] = (),
     last: tuple[int, ...] = (),
-) -> Route | None:
+) -> Steps[Route | None]:
     """A route that carries an amount now from one of the ends to the other and over the edges `last`. It starts with an
-    edge of `first`, if there are any. None if none was found in `_MAX_ATTEMPTS`.
+    edge of `first`, if there are any. None if none was found in `_MAX_ATTEMPTS` of these searches; each that fails is a
+    step.
 
     An edge that cannot forward becomes a bound of those that are searched with."""
-    for _ in range(_MAX_ATTEMPTS):
+    for _ in islice(searches, _MAX_ATTEMPTS):
         found, _hint = engine.router.route(
             *ends,
             amount_msat,
@@ -197,12 +237,14 @@ def _found(
             fee_limit_msat=fee_limit_msat,
         )
         if found is None:
+            yield
             return None
         route = engine.policies.route([*found.edges, *last], amount_msat)
         hops = list(zip(route.edges, route.amounts, strict=True))
         failing = next((edge for edge, amount in hops if not can_forward(engine, edge, amount)), None)
         if failing is None:
             return route
+        yield
         if failing in first or failing in last:
             return None
         bounds[failing] = (0, amount_msat, engine.now, engine.now)

@@ -17,6 +17,7 @@ from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import DEFAULT_POLICY, MAX_FEE
 from leyden.repr_tables import counted
 from leyden.server.printable import quoted
+from leyden.stepwise import finish
 
 _NAMES_SHOWN = 5
 
@@ -242,7 +243,7 @@ class NetworkNode:
         """
         amount = whole_msat("amount", amount)
         with self._network.record_action(f"{self._call}.rebalance", [amount], _given(out=out, into=into)):
-            return self._operations.rebalance(self.number, amount, out, into)
+            return finish(self._operations.rebalance(self.number, amount, out, into))
 
     def open_channel(
         self,

@@ -8,13 +8,14 @@ that the journal no longer has; they put no effect before its cause, and callbac
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Generator, Sequence, Set
+from collections.abc import Sequence, Set
 
 from leyden.lab.drawings.events.payment_events import ARRIVAL, Event
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.stepwise import Steps
 from leyden.world.event_journal import Entry
 from leyden.world.world import World
 
@@ -29,7 +30,7 @@ def in_order(
     invoice: InvoiceRow | None,
     payments: Sequence[PaymentRow],
     deliveries: Sequence[DeliveryRow],
-) -> Generator[None, None, list[Event]]:
+) -> Steps[list[Event]]:
     """The events, the first one first, in steps: one for each row."""
     crowded = yield from _crowded_instants({event.at for event in events}, invoice, payments, deliveries)
     noted = _Noted(world.journal.entries(instants=crowded) if crowded else [])
@@ -38,7 +39,7 @@ def in_order(
 
 def _crowded_instants(
     instants: Set[int], invoice: InvoiceRow | None, payments: Sequence[PaymentRow], deliveries: Sequence[DeliveryRow]
-) -> Generator[None, None, set[int]]:
+) -> Steps[set[int]]:
     """Those of the instants that have more than one act. A payment that ends in its own instant is one act, and a
     callback is a part of the act that it is about."""
     acts: Counter[int] = Counter()
