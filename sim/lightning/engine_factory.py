@@ -6,6 +6,7 @@ A description is a shape with the number of nodes, then the conditions: `scale-f
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -30,6 +31,10 @@ from leyden.lightning.topology.liquidity import UNIFORM, with_function, with_liq
 from leyden.lightning.topology.placement import shop_of
 from leyden.lightning.topology.policies import FEES_2021
 
+# The garbage collector examines each number of a new tuple once. Of a network of this many channels that is done when
+# it is built, which may be in a thread: later it would be done for several networks in one piece.
+_EXAMINED_AT_ONCE = 20_000
+
 
 def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], bytes]) -> tuple[Engine, int]:
     """The engine for a network and the number of the shop's node. Raises `GraphError` for an invalid network."""
@@ -45,7 +50,10 @@ def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], byte
     if conditions.background_per_hour and len(graph.names) < 3:
         raise GraphError("conditions: background needs two nodes besides the shop's: give a larger network")
     shop = shop_of(graph, conditions.shop, secret)
-    return Engine(graph, start_ms, secret, conditions=conditions, shop=shop, trace=True), shop
+    engine = Engine(graph, start_ms, secret, conditions=conditions, shop=shop, trace=True)
+    if graph.channels >= _EXAMINED_AT_ONCE:
+        gc.collect(1)
+    return engine, shop
 
 
 def _generated(what: str, seed: int, conditions: NetworkConditions, liquidity: str) -> Graph:

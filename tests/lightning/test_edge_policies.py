@@ -7,7 +7,7 @@ import pytest
 from leyden import Sandbox
 from leyden.lightning.engine import channel_operations
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.routing.pathfinding import EdgePolicies
+from leyden.lightning.routing.pathfinding import EdgePolicies, Router
 
 COLUMNS = ("source", "target", "base_msat", "ppm", "cltv_delta", "htlc_min_msat", "htlc_max_msat", "disabled")
 
@@ -23,6 +23,11 @@ def assert_as_from_the_graph(engine: Engine) -> None:
     fresh = EdgePolicies(engine.graph)
     for name in COLUMNS:
         assert getattr(engine.policies, name) == getattr(fresh, name), name
+    costs, fresh_costs = engine.router.costs, Router(engine.graph, fresh).costs
+    for name in ("outgoing", "incoming"):
+        index, expected = getattr(costs, name), getattr(fresh_costs, name)
+        for column in ("edges", "ends", "indptr", "starts"):
+            assert list(getattr(index, column)) == list(getattr(expected, column)), (name, column)
     assert list(engine.capacity) == engine.graph.capacity_msat.tolist()
     assert list(engine.reserve) == engine.graph.reserve_msat.tolist()
     assert len(engine.initial_balance) == len(engine.balance) == 2 * engine.graph.channels
@@ -39,8 +44,9 @@ def test_opened_and_closed_channels_change_what_they_have_to(engine: Engine) -> 
     assert engine.policies.disabled[-2:] == (True, True)
     assert engine.policies.base_msat is opened.base_msat
     channel_operations.close_channel(engine, 0)
-    channel_operations.open_channel(engine, 3, 6, 2_000_000_000, 0, 0, 0)
-    assert_as_from_the_graph(engine)
+    for ends in ((3, 6), (6, 3), (0, 19), (19, 5), (3, 6)):
+        channel_operations.open_channel(engine, *ends, 2_000_000_000, 0, 0, 0)
+        assert_as_from_the_graph(engine)
     assert len(first.source) == 2 * channel
 
 

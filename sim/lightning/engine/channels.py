@@ -151,11 +151,12 @@ class Channels(UndoLog):
         return amount_msat
 
     def replace_graph(self, graph: Graph) -> None:
-        """Use another graph, with channels that were opened or closed; `rollback` restores the former one."""
+        """Use another graph, with channels that were closed or opened after the others; `rollback` restores the former
+        one."""
         self.before_change()
         self.graph = graph
         self.policies = EdgePolicies(graph, self.policies)
-        self.router = Router(graph, self.policies)
+        self.router = Router(graph, self.policies, self.router)
 
     def close(self, channels: Iterable[int]) -> None:
         """Close channels: they take no new HTLC (BOLT 2, "shutdown"), and those in flight are resolved first."""

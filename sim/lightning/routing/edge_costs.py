@@ -32,14 +32,18 @@ def bucket_of(amount_msat: int) -> int:
 class EdgeCosts:
     """The costs of a graph's edges by bucket of amounts, for a payer that knows only public data.
 
-    `source` and `target` are the ends of each edge. `trees` are cached by root and bucket.
+    `source` and `target` are the ends of each edge. `trees` are cached by root and bucket. `former` are those of a
+    graph that has the first of these channels.
     """
 
-    def __init__(self, graph: Graph, source: Sequence[int], target: Sequence[int]) -> None:
+    def __init__(
+        self, graph: Graph, source: Sequence[int], target: Sequence[int], former: EdgeCosts | None = None
+    ) -> None:
         self.source, self.target = source, target
         self._hub = int(graph.degree.argmax())
-        self.outgoing = AdjacencyIndex(graph.source, graph.target, len(graph.names))
-        self.incoming = AdjacencyIndex(graph.target, graph.source, len(graph.names))
+        outgoing, incoming = (None, None) if former is None else (former.outgoing, former.incoming)
+        self.outgoing = AdjacencyIndex(graph.source, graph.target, len(graph.names), outgoing)
+        self.incoming = AdjacencyIndex(graph.target, graph.source, len(graph.names), incoming)
         capacity = np.repeat(graph.capacity_msat, 2)
         self.capacity = capacity.astype(np.float64)
         self._base = graph.base_msat.astype(np.float64)

@@ -117,9 +117,10 @@ class Router:
     search (A*). A result depends only on the arguments, so forks share a router.
     """
 
-    def __init__(self, graph: Graph, policies: EdgePolicies) -> None:
+    def __init__(self, graph: Graph, policies: EdgePolicies, former: Router | None = None) -> None:
+        """`former` is that of a graph that has the first of these channels."""
         self._policies = policies
-        self.costs = EdgeCosts(graph, policies.source, policies.target)
+        self.costs = EdgeCosts(graph, policies.source, policies.target, None if former is None else former.costs)
         self._trees, self._capacity = self.costs.trees, self.costs.capacity
 
     def out_edges(self, node: int) -> list[int]:

@@ -33,15 +33,25 @@ class CachedPath(NamedTuple):
 class AdjacencyIndex:
     """The edges of a graph by their source node (or, reversed, by their target): an adjacency list in arrays.
 
-    `edges[starts[n]:starts[n + 1]]` are the edges of node `n`; `ends` are their other ends.
+    `edges[starts[n]:starts[n + 1]]` are the edges of node `n`; `ends` are their other ends. One of a graph that begins
+    as a `former` one is made of that.
     """
 
     __slots__ = ("_firsts", "edges", "ends", "indptr", "own", "starts")
 
-    def __init__(self, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64], nodes: int) -> None:
-        order = np.argsort(source, kind="stable")
-        self.edges = order.astype(np.int32)
-        self.ends = target[order].astype(np.int32)
+    def __init__(
+        self,
+        source: npt.NDArray[np.int64],
+        target: npt.NDArray[np.int64],
+        nodes: int,
+        former: AdjacencyIndex | None = None,
+    ) -> None:
+        if former is None:
+            self.edges = np.argsort(source, kind="stable").astype(np.int32)
+        else:
+            more = np.arange(len(former.edges), len(source), dtype=np.int32)
+            self.edges = np.insert(former.edges, former.indptr[source[more] + 1], more)
+        self.ends = target[self.edges].astype(np.int32)
         counts = np.zeros(nodes + 1, dtype=np.int64)
         np.cumsum(np.bincount(source, minlength=nodes), out=counts[1:])
         self.indptr = counts.astype(np.int32)
