@@ -36,6 +36,10 @@ class RowTable:
         """Keep `summarize(row)` beside each row that is packed from now on. One function for each table."""
         self._data.summarize = summarize
 
+    def declare_final(self) -> None:
+        """The rows of this table are seldom replaced: old ones are packed, as those that were replaced."""
+        self._data.is_final = True
+
     def summaries(self) -> dict[int, tuple[Any, ...]]:
         """The declared summary of each row by document id, in the order of the rows, without unpacking rows.
 

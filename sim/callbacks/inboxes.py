@@ -69,6 +69,7 @@ class Posts:
     def __init__(self, store: Store, kept: int = KEPT_POSTS) -> None:
         self.kept = kept
         self._rows = cast(TypedTable[PostRow], store.table("received", key="id", indexes=("webhook_id",)))
+        self._rows.declare_final()
 
     def add(
         self, name: str, number: int, got: ReceivedFields, *, acknowledged: bool = False, copy: bool = False

@@ -12,8 +12,8 @@ Row = dict[str, Any]
 Summarize = Callable[[Any], tuple[Any, ...]]  # some facts of a row as a tuple of plain values
 
 # A row takes about four times as much memory as a dict as it does in a block.
-UNPACKED_ROWS = 256  # at least so many of the rows that were replaced last are dicts
-BLOCK_ROWS = 8
+UNPACKED_ROWS = 192  # at least so many of the rows that were replaced last are dicts
+BLOCK_ROWS = 16
 _CACHED_BLOCKS = 16
 REPLACED_TOGETHER = 64  # ids of replaced rows that are given to `pack` together
 
@@ -22,10 +22,10 @@ class RowMap(Mapping[int, Row]):
     """Rows by document id, in the order in which they were inserted.
 
     A row is an exact `dict` of plain values that is replaced and never changed. The table packs the rows that were
-    replaced longest ago, eight in one `bytes` object; each of their ids refers to that object, and reading one of them
-    unpacks the eight. A row that was never replaced stays a dict, because what is pending is changed when it ends; so
-    does a row with a value that is not plain. A block has the summaries of its rows beside them, so that a reading of
-    the whole table need not unpack it.
+    replaced longest ago, sixteen in one `bytes` object; each of their ids refers to that object, and reading one of
+    them unpacks the sixteen. A row that was never replaced stays a dict, because what is pending is changed when it
+    ends, unless the table says that its rows are final; so does a row with a value that is not plain. A block has the
+    summaries of its rows beside them, so that a reading of the whole table need not unpack it.
     """
 
     __slots__ = ("_cells", "_oldest", "_unpacked", "_written")

@@ -43,8 +43,8 @@ class TableData:
 
     __slots__ = (
         "_cleared", "_commit_state", "_id_sequence", "_initial", "_looked_up", "_needs_reindex", "_order_changed",
-        "_reinserted", "_replaced", "ascending", "before", "caches", "exists", "indexes", "key", "keys", "max_id",
-        "name", "next_id", "order", "rows", "summarize", "tallies",
+        "_reinserted", "_replaced", "ascending", "before", "caches", "exists", "indexes", "is_final", "key", "keys",
+        "max_id", "name", "next_id", "order", "rows", "summarize", "tallies",
     )  # fmt: skip
 
     def __init__(self, commit_state: CommitState, name: str, state: TableSnapshot | None = None) -> None:
@@ -58,6 +58,7 @@ class TableData:
         self.indexes: dict[str, Index] = {}
         self.tallies: dict[tuple[str, ...], Tally] = {}
         self.summarize: Summarize | None = None
+        self.is_final = False  # whether rows are packed that were never replaced
         if state is not None:
             self.rows, self.next_id, self.exists = state.rows.copy(), state.next_id, state.exists
             self.key, self.keys = state.key, state.keys.copy()
@@ -67,8 +68,7 @@ class TableData:
         self.ascending = list(self.rows) == sorted(self.rows)
         self.caches: dict[int, LRUCache[Any, Any]] = {}
         self.before: dict[int, Row | None] | None = None
-        # The ids whose row was replaced lately, that of a row which the same commit inserted, too.
-        self._replaced: list[int] = []
+        self._replaced: list[int] = []  # ids of rows replaced lately, that of a row which the commit inserted, too
         # About the open commit: ids inserted again; what it cleared; whether it deleted rows, and their order before.
         self._reinserted: set[int] = set()
         self._order_changed = self._needs_reindex = False
@@ -103,10 +103,8 @@ class TableData:
             self.exists = True
 
     def set(self, doc_id: int, row: Row) -> None:
-        """Insert `row` at `doc_id`, or replace the row there. The table keeps `row` itself.
-
-        Raises `ValueError`, and changes nothing, when another row has the same unique key.
-        """
+        """Insert `row` at `doc_id`, or replace the row there. The table keeps `row` itself. Raises `ValueError`, and
+        changes nothing, when another row has the same unique key."""
         key = self.key
         if key is not None and (holder := self.keys.get(row.get(key), doc_id)) != doc_id:
             raise ValueError(
@@ -347,6 +345,8 @@ class TableData:
                 self.ascending = False
                 self.order.invalidate()
             self.rows.set(doc_id, row)
+            if self.is_final and self.before is not None:
+                self._replaced.append(doc_id)
             if self.key is not None and (value := row.get(self.key)) is not None:
                 self.keys[value] = doc_id
             for field, index in self.indexes.items():

@@ -105,7 +105,10 @@ class Payments:
         script = build_script(outcome, failure, sent_msat, parts, gap_ms, payment_secret or invoice.payment_secret)
         now = self._clock.now()
         row = self._new_row(request, payer, sent_msat, now)
-        row["payment_hash"] = invoice.payment_hash.hex()
+        payment_hash = invoice.payment_hash.hex()
+        issued = self._node.invoices.row(payment_hash)
+        # The text of the node's own invoice, if it is one: an index has each text, and two would take twice the memory.
+        row["payment_hash"] = payment_hash if issued is None else issued["payment_hash"]
         row["script"] = {**script, "cltv_expiry": self._node.invoices.height() + blocks, "blocks": blocks}
         if now > invoice.expires_at_ms and not late:
             # BOLT 11, a payer: "after the timestamp plus expiry has passed: SHOULD NOT attempt a payment".

@@ -53,10 +53,12 @@ def put_delete_and_fail(store: Store, row: dict[str, Any]) -> None:
         raise Thrown
 
 
-@given(st.lists(STEP, max_size=40))
-def test_a_table_with_packed_rows_equals_a_dict(steps: list[tuple[str, int, Any]]) -> None:
+@given(st.lists(STEP, max_size=40), st.booleans())
+def test_a_table_with_packed_rows_equals_a_dict(steps: list[tuple[str, int, Any]], is_final: bool) -> None:
     store, model = Store.memory(), dict[int, dict[str, Any]]()
     table = store.table("rows", key="id", indexes=["value"])
+    if is_final:
+        table.declare_final()
     for action, number, value in steps:
         row = {"id": number, "value": value}
         if action == "put":
@@ -94,6 +96,18 @@ def test_the_rows_replaced_longest_ago_are_packed_and_a_change_unpacks_its_row_o
     assert [row["state"] for row in table] == ["changed", *["new"] * 9]
     assert packed(rows) == 7
     assert list(rows) == list(range(1, 11))
+
+
+def test_the_rows_of_a_final_table_are_packed_without_being_replaced() -> None:
+    store = Store.memory()
+    table = store.table("rows", key="id")
+    table.declare_final()
+    for number in range(10):
+        table.put({"id": number, "state": "final"})
+    assert packed(store.table_data("rows").rows) == 8
+    table.delete(0)
+    table.put({"id": 1, "state": "changed"})
+    assert [row["state"] for row in table] == ["changed", *["final"] * 8]
 
 
 def test_a_row_that_one_commit_inserts_and_replaces_is_packed() -> None:
