@@ -6,6 +6,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.lightning.engine import channel_operations
+from leyden.lightning.engine.channel_operations import NewChannel, open_channel
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.routing.pathfinding import EdgePolicies, Router
 
@@ -35,7 +36,7 @@ def assert_as_from_the_graph(engine: Engine) -> None:
 
 def test_opened_and_closed_channels_change_what_they_have_to(engine: Engine) -> None:
     first = engine.policies
-    channel = channel_operations.open_channel(engine, 0, 5, 1_000_000_000, 400_000_000, 7, 9)
+    channel = open_channel(engine, NewChannel(0, 5, 1_000_000_000, 400_000_000, 7, 9))
     assert_as_from_the_graph(engine)
     opened = engine.policies
     assert (opened.base_msat[-2:], opened.ppm[-2:], opened.htlc_max_msat[-2:]) == ((7, 7), (9, 9), (10**9, 10**9))
@@ -45,7 +46,7 @@ def test_opened_and_closed_channels_change_what_they_have_to(engine: Engine) -> 
     assert engine.policies.base_msat is opened.base_msat
     channel_operations.close_channel(engine, 0)
     for ends in ((3, 6), (6, 3), (0, 19), (19, 5), (3, 6)):
-        channel_operations.open_channel(engine, *ends, 2_000_000_000, 0, 0, 0)
+        open_channel(engine, NewChannel(*ends, 2_000_000_000, 0, 0, 0))
         assert_as_from_the_graph(engine)
     assert len(first.source) == 2 * channel
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from leyden import Sandbox
 from leyden.lightning.failure_codes import FailureCode
+from leyden.lightning.routing.pathfinding import Router
 from tests.support.deep import deep_or, sampled
 from tests.support.network_walk import NetworkWalk
 
@@ -54,6 +56,32 @@ def test_only_the_edge_of_a_policy_failure_has_had_its_retry(hop: int, code: int
         assert bool(session["policy_retries"]) is is_retried
         with Sandbox.from_snapshot(saved) as copy:
             assert copy.snapshot()["network"] == saved["network"]
+
+
+def test_channels_that_were_opened_are_restored_for_the_cost_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Router] = []
+
+    class Counted(Router):
+        def __init__(self, *given: Any) -> None:
+            built.append(self)
+            super().__init__(*given)
+
+    with Sandbox(seed=3, network="scale-free:30") as sandbox:
+        names = sandbox.network.engine.graph.names
+        for number in range(12):
+            sandbox.network[names[number]].open_channel(names[number + 9], 10_000_000 * (number + 1), local=number)
+        sandbox.network.close_channel(3)
+        sandbox.save(tmp_path / "saved.json")
+        monkeypatch.setattr("leyden.lightning.engine.channels.Router", Counted)
+        with Sandbox.load(tmp_path / "saved.json") as again:
+            assert len(built) == 3  # of the graph, with what was opened, and without what was closed
+            assert again.balances.equals(sandbox.balances)
+            assert again.network.engine.policies.disabled == sandbox.network.engine.policies.disabled
+            sandbox.network["shop"].open_channel(names[1], 7_000_000)
+            again.network["shop"].open_channel(names[1], 7_000_000)
+            assert again.balances.equals(sandbox.balances)
 
 
 def test_messages_that_arrive_at_one_instant_are_events_of_their_own(tmp_path: Path) -> None:

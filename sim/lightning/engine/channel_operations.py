@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,37 +25,55 @@ _ORIGINS, _NO_NODES = 2, frozenset[int]()
 _POWERS = 13  # amounts that are tried instead: 1 msat, 10, ... up to 10 BTC
 
 
-def open_channel(
-    engine: Engine, a: int, b: int, capacity_msat: int, a_local_msat: int, base_msat: int, ppm: int
-) -> int:
-    """Open a channel with these fees on both sides and return its number. It is usable at once: confirmations and
-    gossip are not simulated. Raises `GraphError`."""
-    if a == b or capacity_msat <= 0 or not 0 <= a_local_msat <= capacity_msat or base_msat < 0 or ppm < 0:
-        raise GraphError("a channel joins two nodes, holds more than 0 msat, and each side's balance is a part of that")
-    graph = engine.graph
-    sides = [a_local_msat, capacity_msat - a_local_msat]
+class NewChannel(NamedTuple):
+    """A channel between two nodes to be opened, with the balance of the first one and the fees of both sides."""
+
+    a: int
+    b: int
+    capacity_msat: int
+    a_local_msat: int
+    base_msat: int
+    ppm: int
+
+
+def open_channel(engine: Engine, channel: NewChannel) -> int:
+    """Open a channel and return its number. It is usable at once: confirmations and gossip are not simulated. Raises
+    `GraphError`."""
+    open_channels(engine, [channel])
+    return engine.graph.channels - 1
+
+
+def open_channels(engine: Engine, channels: Sequence[NewChannel]) -> None:
+    """Open one or more channels, in this order, for the cost of one. Raises `GraphError`."""
+    for a, b, capacity_msat, a_local_msat, base_msat, ppm in channels:
+        if a == b or capacity_msat <= 0 or not 0 <= a_local_msat <= capacity_msat or base_msat < 0 or ppm < 0:
+            raise GraphError(
+                "a channel joins two nodes, holds more than 0 msat, and each side's balance is a part of that"
+            )
+    graph, edges = engine.graph, 2 * len(channels)
+    capacities = [one.capacity_msat for one in channels]
+    sides = [msat for one in channels for msat in (one.a_local_msat, one.capacity_msat - one.a_local_msat)]
     engine.replace_graph(
         replace(
             graph,
-            source=_appended(graph.source, [a, b]),
-            target=_appended(graph.target, [b, a]),
-            base_msat=_appended(graph.base_msat, [base_msat] * 2),
-            ppm=_appended(graph.ppm, [ppm] * 2),
-            cltv_delta=_appended(graph.cltv_delta, [DEFAULT_POLICY[2]] * 2),
-            htlc_min_msat=_appended(graph.htlc_min_msat, [DEFAULT_POLICY[3]] * 2),
-            htlc_max_msat=_appended(graph.htlc_max_msat, [capacity_msat] * 2),
-            disabled=np.concatenate([graph.disabled, [False, False]]),
+            source=_appended(graph.source, [node for one in channels for node in (one.a, one.b)]),
+            target=_appended(graph.target, [node for one in channels for node in (one.b, one.a)]),
+            base_msat=_appended(graph.base_msat, [one.base_msat for one in channels for _ in range(2)]),
+            ppm=_appended(graph.ppm, [one.ppm for one in channels for _ in range(2)]),
+            cltv_delta=_appended(graph.cltv_delta, [DEFAULT_POLICY[2]] * edges),
+            htlc_min_msat=_appended(graph.htlc_min_msat, [DEFAULT_POLICY[3]] * edges),
+            htlc_max_msat=_appended(graph.htlc_max_msat, [msat for msat in capacities for _ in range(2)]),
+            disabled=np.concatenate([graph.disabled, [False] * edges]),
             local_msat=_appended(graph.local_msat, sides),
-            capacity_msat=_appended(graph.capacity_msat, [capacity_msat]),
+            capacity_msat=_appended(graph.capacity_msat, capacities),
         ),
     )
     engine.balance = [*engine.balance, *sides]
     engine.initial_balance = (*engine.initial_balance, *sides)
-    engine.slots = [*engine.slots, 0, 0]
-    engine.in_flight = [*engine.in_flight, 0]
-    engine.capacity = (*engine.capacity, capacity_msat)
-    engine.reserve = (*engine.reserve, int(engine.graph.reserve_msat[-1]))
-    return engine.graph.channels - 1
+    engine.slots = [*engine.slots, *[0] * edges]
+    engine.in_flight = [*engine.in_flight, *[0] * len(channels)]
+    engine.capacity = (*engine.capacity, *capacities)
+    engine.reserve = (*engine.reserve, *engine.graph.reserve_msat[-len(channels) :].tolist())
 
 
 def close_channel(engine: Engine, channel: int) -> None:
@@ -269,7 +288,7 @@ def can_forward(engine: Engine, edge: int, amount: int) -> bool:
 
 
 def opened_since(engine: Engine, channels: int) -> list[list[int]]:
-    """The channels after the first `channels`, as JSON values: the arguments of `open_channel`."""
+    """The channels after the first `channels`, as JSON values: each a `NewChannel`."""
     graph = engine.graph
     columns: list[Ints] = [graph.source, graph.target, graph.local_msat, graph.base_msat, graph.ppm]
     rows = []

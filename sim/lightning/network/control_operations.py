@@ -8,7 +8,13 @@ from typing import Any, TypedDict
 
 from leyden.arguments import span_from
 from leyden.errors import GraphError, InterceptError
-from leyden.lightning.engine.channel_operations import close_channel, find_circle, open_channel, send_in_circle
+from leyden.lightning.engine.channel_operations import (
+    NewChannel,
+    close_channel,
+    find_circle,
+    open_channel,
+    send_in_circle,
+)
 from leyden.lightning.engine.interceptor_row import InterceptorRow
 from leyden.lightning.engine.interceptors import MAX_DELAY_MS
 from leyden.lightning.network.network_tables import on_chain_msat, outages_of
@@ -131,7 +137,7 @@ class NetworkOperations:
         """Open a channel funded by `a` and return its number. Raises `GraphError`."""
         self.payments.synchronize_time()
         own = capacity_msat if local_msat is None else local_msat
-        channel = open_channel(self.engine, a, b, capacity_msat, own, base_msat, ppm)
+        channel = open_channel(self.engine, NewChannel(a, b, capacity_msat, own, base_msat, ppm))
         names = self.engine.graph.names
         self._note("channel_opened", a, channel=channel, peer=names[b], capacity_msat=capacity_msat, local_msat=own)
         return channel

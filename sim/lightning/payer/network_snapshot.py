@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any
 
 from leyden.lightning.engine.background_state import BackgroundState
-from leyden.lightning.engine.channel_operations import open_channel, opened_since
+from leyden.lightning.engine.channel_operations import NewChannel, open_channels, opened_since
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.event_queue import EventQueue
 from leyden.lightning.engine.on_chain import ForceClose
@@ -106,8 +106,9 @@ def restore_network(
     Raises `StoreError` for sessions and shards that are on no node or channel of the graph. Returns the
     sessions that have not ended, by id, and what the payers learned.
     """
-    for a, b, capacity, local, base, ppm in saved["opened"][engine.graph.channels - engine.initial_channels :]:
-        open_channel(engine, a, b, capacity, local, base, ppm)
+    opened = saved["opened"][engine.graph.channels - engine.initial_channels :]
+    if opened:
+        open_channels(engine, [NewChannel(*row) for row in opened])
     check_closed(engine, saved)
     if not engine.closed.issuperset(saved["closed"]):
         engine.close(saved["closed"])
