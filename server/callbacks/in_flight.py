@@ -54,11 +54,13 @@ class InFlight:
         if self.attempts.get(delivery_id) == number:
             self.complete(delivery_id)
 
-    def disable(self, endpoint: Endpoint) -> None:
-        """Send nothing more to the endpoint: it answered 410."""
-        if endpoint not in self.disabled:
-            self.disabled.add(endpoint)
-            self._record(partial(self.disabled.discard, endpoint))
+    def disable(self, endpoint: Endpoint) -> bool:
+        """Send nothing more to the endpoint: it answered 410. Returns False if it was disabled before."""
+        if endpoint in self.disabled:
+            return False
+        self.disabled.add(endpoint)
+        self._record(partial(self.disabled.discard, endpoint))
+        return True
 
     def _record(self, undo: Callable[[], object]) -> None:
         if self._in_commit:

@@ -371,9 +371,11 @@ class Outbox:
         return endpoint_of(row) in self._in_flight.disabled and "replayed_from" not in row
 
     def _disable(self, row: DeliveryRow) -> None:
-        """Disable the row's endpoint, and stop all its deliveries that are pending and not in flight."""
+        """Disable the row's endpoint, and stop all its deliveries that are pending and not in flight. When it is
+        disabled already there are none."""
         endpoint = endpoint_of(row)
-        self._in_flight.disable(endpoint)
+        if not self._in_flight.disable(endpoint):
+            return
         stopped = [
             stopped_by_another(other, self._clock.now())
             for other in self._rows_of(endpoint[0])

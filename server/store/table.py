@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from tinydb.table import Document
@@ -116,6 +116,13 @@ class RowTable:
         if len(ids) < 2:
             return [rows[doc_id] for doc_id in ids if rows[doc_id].get(field) == value]
         return [rows[doc_id] for doc_id in sorted(ids) if rows[doc_id].get(field) == value]
+
+    def find_in_portions(self, field: str, value: Any, size: int) -> Iterator[list[Row]]:
+        """The rows of `find`, at most `size` of them at a time, which may change in between."""
+        rows, ids = self._data.rows, sorted(self._data.with_value(field, value))
+        for start in range(0, len(ids), size):
+            found = [row for doc_id in ids[start : start + size] if (row := rows.get(doc_id)) is not None]
+            yield [row for row in found if row.get(field) == value]
 
     def oldest(self) -> Row | None:
         """The row that was inserted first; None in an empty table."""

@@ -7,7 +7,7 @@ of one instant are ordered by cause and effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
@@ -15,7 +15,7 @@ from operator import attrgetter
 from leyden.errors import DrawingError
 from leyden.lab.charge_states import lost_history, states_entered, transitions_of
 from leyden.lab.drawings.events.callback_events import callback_events, callback_waits, host_of, rule_of, until_text
-from leyden.lab.drawings.events.event_order import in_order
+from leyden.lab.drawings.events.event_order import Acts, in_order
 from leyden.lab.drawings.events.payment_events import (
     CALLBACK,
     CLIENT,
@@ -23,6 +23,8 @@ from leyden.lab.drawings.events.payment_events import (
     PAYER,
     SERVICE,
     Event,
+    arrivals_of,
+    force_close_events,
     force_closes,
     payment_events,
     short_name,
@@ -40,6 +42,8 @@ from leyden.stepwise import Steps, finish
 from leyden.world.world import World
 
 _MAX_EVENTS, EVENTS_BEFORE_GAP = 64, 40
+_READ_AT_ONCE = 50  # rows
+_DISCARDED_TOGETHER = 1_000  # events
 _order = attrgetter("at", "rank")
 _STATE_TONES = {PAYMENT_SETTLED: GOOD, EXPIRY_REACHED: WAIT, INVOICE_FAILED: BAD, "slots_filled": OTHER}
 
@@ -74,38 +78,60 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
 
 
 def charge_event_steps(world: World, charge_id: str) -> Steps[ChargeEvents]:
-    """The same in steps of one event or one row, for a Charge with thousands of them. The rows are those of the first
-    step. Raises `DrawingError` for an unknown id."""
+    """The same in steps of one event or some rows, for a Charge with thousands of them. Raises `DrawingError` for an
+    unknown id."""
     charge = world.service.charges.charges.row(charge_id)
     if charge is None:
         raise _unknown_charge(world, charge_id)
-    now = world.clock.now()
-    invoice = world.node.invoices.row(charge["payment_hash"])
-    payments = list(world.payments.rows.find("payment_hash", charge["payment_hash"]))
+    invoice, now = world.node.invoices.row(charge["payment_hash"]), world.clock.now()
     deliveries = world.service.outbox.deliveries(charge_id)
     kinds = "refused transitions" if world.engine is None else "force closes and refused transitions"
     lost = lost_history(world, charge_id, kinds)
-    parts = chain(
-        _charge_events(world, charge, invoice),
-        _invoice_events(invoice) if invoice is not None else (),
-        (event for row in deliveries for event in callback_events(world, row)),
-        force_closes(world, payments),
-        (event for place, row in enumerate(payments) for event in payment_events(row, place, invoice)),
-    )
-    events = list[Event]()
-    for event in parts:
-        events.append(event)
+    read, acts = _Read(), Acts(invoice)
+    read.events.extend(_charge_events(world, charge, invoice))
+    read.events.extend(_invoice_events(invoice) if invoice is not None else ())
+    read.scheduled.extend(_scheduled_events(world, charge, invoice))
+    for delivery in deliveries:
+        acts.add_delivery(delivery)
+        yield from read.all_of(callback_events(world, delivery), _scheduled_attempts(world, delivery))
+    arrivals, closed, place, in_flight = arrivals_of(invoice), force_closes(world), 0, False
+    # Of thousands of payments neither the rows are kept nor the events that are not shown.
+    for rows in world.payments.rows.find_in_portions("payment_hash", charge["payment_hash"], _READ_AT_ONCE):
         yield
-    scheduled = list[Event]()
-    for event in _scheduled_events(world, charge, invoice, payments, deliveries):
-        scheduled.append(event)
-        yield
-    omitted = max(0, len(events) - _MAX_EVENTS)
-    ends = yield from in_order(world, _at_both_ends(events), invoice, payments, deliveries)
+        for row in rows:
+            acts.add_payment(row)
+            events = chain(payment_events(row, place, invoice, arrivals), force_close_events(world, row, closed))
+            yield from read.all_of(events, _scheduled_payment(row, place))
+            in_flight |= row["outcome"] is None and bool(row["attempts"])
+            place += 1
+    omitted = max(0, len(read.events) + read.discarded - _MAX_EVENTS)
+    ends = yield from in_order(world, _at_both_ends(read.events), acts)
     shown = ends if not omitted else ends[:EVENTS_BEFORE_GAP] + ends[EVENTS_BEFORE_GAP - _MAX_EVENTS :]
     tone = state_tone(world.service.contract.lifecycles["Charge"], charge["status"])
-    in_flight = any(row["outcome"] is None and row["attempts"] for row in payments)
-    return ChargeEvents(charge, tone, shown, sorted(scheduled, key=_order), now, in_flight, omitted, lost)
+    return ChargeEvents(charge, tone, shown, sorted(read.scheduled, key=_order), now, in_flight, omitted, lost)
+
+
+class _Read:
+    """The events that were read, but for those in the middle that were discarded, and the scheduled ones."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.scheduled: list[Event] = []
+        self.discarded = 0
+        self._limit = _DISCARDED_TOGETHER
+
+    def all_of(self, events: Iterable[Event], scheduled: Iterable[Event]) -> Steps[None]:
+        """Read these, in steps."""
+        for event in events:
+            self.events.append(event)
+            yield
+        if len(self.events) > self._limit:
+            kept = _at_both_ends(self.events)
+            self.discarded += len(self.events) - len(kept)
+            self.events, self._limit = kept, 2 * len(kept) + _DISCARDED_TOGETHER
+        for event in scheduled:
+            self.scheduled.append(event)
+            yield
 
 
 def _at_both_ends(events: list[Event]) -> list[Event]:
@@ -169,14 +195,8 @@ def holds_of(invoice: InvoiceRow) -> list[int]:
     return invoice.get("holds_at", present)
 
 
-def _scheduled_events(
-    world: World,
-    charge: ChargeRow,
-    invoice: InvoiceRow | None,
-    payments: list[PaymentRow],
-    deliveries: list[DeliveryRow],
-) -> Iterator[Event]:
-    """Scheduled events, including those that another event may cancel."""
+def _scheduled_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) -> Iterator[Event]:
+    """What is scheduled for the Charge and its invoice, including what another event may cancel."""
     if charge["status"] not in world.service.contract.lifecycles["Charge"].terminal:
         is_closed = invoice is not None and invoice["state"] == "CANCELED"
         more = "its invoice was closed and cannot be paid" if is_closed else "if it is not paid before"
@@ -188,27 +208,33 @@ def _scheduled_events(
     if returned_at is not None:
         words, more = "the node holds the payment no longer", "it is returned to the payer"
         yield Event(returned_at, (4,), NODE, NODE, words, more, WAIT)
-    for place, row in enumerate(payments):
-        if row["outcome"] is not None:
-            continue
-        payer, sent, script = short_name(row["payer"]), len(row["attempts"]), row["script"]
-        if row["next_part_at"] is not None:
-            more = f"{sent} of {script['sent_parts']} parts were sent" if sent and script is not None else ""
-            words = f"{payer} sends the next part" if sent else f"{payer}'s payment starts"
-            yield Event(row["next_part_at"], (2, place), PAYER, PAYER, words, more, OPEN, payer)
-        if row["gives_up_at"] is not None and row["gave_up_at"] is None:
-            words, more = f"{payer} gives up", "if not paid by then"
-            yield Event(row["gives_up_at"], (9, place), PAYER, PAYER, words, more, WAIT, payer)
-    for delivery in deliveries:
-        if delivery["status"] == PENDING and delivery["due_at"] is not None:
-            words = f"callback {AttemptLog(delivery).attempt_count + 1} is due"
-            rank, host = (26, delivery["sequence"]), host_of(delivery["url"])
-            start = Event(delivery["due_at"], rank, SERVICE, CALLBACK, words, delivery["event"], OPEN, host)
-            if forbidden := world.transport.forbidden_note(delivery["url"]):
-                more = f"{delivery['event']}: {rule_of(forbidden)}"
-                start = start._replace(target=SERVICE, text=f"{words} and is blocked", detail=more, tone=WAIT)
-            yield start
-        yield from (event for _, _, event in callback_waits(world, delivery["id"]))
+
+
+def _scheduled_payment(row: PaymentRow, place: int) -> Iterator[Event]:
+    """What is scheduled for a payment; `place` as for `payment_events`."""
+    if row["outcome"] is not None:
+        return
+    payer, sent, script = short_name(row["payer"]), len(row["attempts"]), row["script"]
+    if row["next_part_at"] is not None:
+        more = f"{sent} of {script['sent_parts']} parts were sent" if sent and script is not None else ""
+        words = f"{payer} sends the next part" if sent else f"{payer}'s payment starts"
+        yield Event(row["next_part_at"], (2, place), PAYER, PAYER, words, more, OPEN, payer)
+    if row["gives_up_at"] is not None and row["gave_up_at"] is None:
+        words, more = f"{payer} gives up", "if not paid by then"
+        yield Event(row["gives_up_at"], (9, place), PAYER, PAYER, words, more, WAIT, payer)
+
+
+def _scheduled_attempts(world: World, delivery: DeliveryRow) -> Iterator[Event]:
+    """What is scheduled for a delivery."""
+    if delivery["status"] == PENDING and delivery["due_at"] is not None:
+        words = f"callback {AttemptLog(delivery).attempt_count + 1} is due"
+        rank, host = (26, delivery["sequence"]), host_of(delivery["url"])
+        start = Event(delivery["due_at"], rank, SERVICE, CALLBACK, words, delivery["event"], OPEN, host)
+        if forbidden := world.transport.forbidden_note(delivery["url"]):
+            more = f"{delivery['event']}: {rule_of(forbidden)}"
+            start = start._replace(target=SERVICE, text=f"{words} and is blocked", detail=more, tone=WAIT)
+        yield start
+    yield from (event for _, _, event in callback_waits(world, delivery["id"]))
 
 
 def _unknown_charge(world: World, charge_id: object) -> DrawingError:

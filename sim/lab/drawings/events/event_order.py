@@ -21,57 +21,72 @@ from leyden.world.world import World
 
 _INVOICE = frozenset({"invoice_accepted", "invoice_settled", "invoice_canceled"})
 _PARTS = frozenset({"htlc_refused", "htlc_waiting"})
+_READ_AT_ONCE = 200  # entries
 _CALLBACK_ENDS = frozenset({"callback_answered", "callback_failed", "callback_not_sent"})
 
 
-def in_order(
-    world: World,
-    events: Sequence[Event],
-    invoice: InvoiceRow | None,
-    payments: Sequence[PaymentRow],
-    deliveries: Sequence[DeliveryRow],
-) -> Steps[list[Event]]:
-    """The events, the first one first, in steps: one for each row."""
-    crowded = yield from _crowded_instants({event.at for event in events}, invoice, payments, deliveries)
-    noted = _Noted(world.journal.entries(instants=crowded) if crowded else [])
-    return sorted(events, key=lambda event: (event.at, noted.sequence(event), event.rank))
+class Acts:
+    """How many acts each instant has. A payment that ends in its own instant is one act, and a callback is a part of
+    the act that it is about."""
 
+    def __init__(self, invoice: InvoiceRow | None) -> None:
+        self._counts: Counter[int] = Counter()
+        self._ends: set[int] = set()  # of payments
+        self._attempts: list[set[int]] = []  # of each delivery
+        if invoice is not None:
+            held = invoice.get("holds_at", [])
+            ends = (invoice["closed_at"], invoice["settled_at"] if held else None)
+            self._counts.update([*held, *(at for at in ends if at is not None)])
 
-def _crowded_instants(
-    instants: Set[int], invoice: InvoiceRow | None, payments: Sequence[PaymentRow], deliveries: Sequence[DeliveryRow]
-) -> Steps[set[int]]:
-    """Those of the instants that have more than one act. A payment that ends in its own instant is one act, and a
-    callback is a part of the act that it is about."""
-    acts: Counter[int] = Counter()
-    ends: set[int] = set()
-    for row in payments:
+    def add_payment(self, row: PaymentRow) -> None:
+        """Count the acts of a payment."""
         begun = {row.get("starts_at", row["created_at"]), *(attempt["at"] for attempt in row["attempts"])}
         over = {at for at in (row["resolved_at"], row["gave_up_at"]) if at is not None}
-        ends |= (over - begun) & instants
-        acts.update((begun | over) & instants)
+        self._ends |= over - begun
+        self._counts.update(begun | over)
+
+    def add_delivery(self, row: DeliveryRow) -> None:
+        """Count the acts of a delivery."""
+        orders = row.get("replay_orders", ())
+        self._attempts.append({attempt.at for attempt in AttemptLog(row).attempts()})
+        self._counts.update(order["at"] for order in orders)
+        self._counts.update([row["created_at"]] if orders else ())
+
+    def crowded(self, instants: Set[int]) -> set[int]:
+        """Those of the instants that have more than one act."""
+        callbacks = Counter(at for attempts in self._attempts for at in attempts & self._ends & instants)
+        return {at for at in instants if self._counts[at] + callbacks[at] > 1}
+
+
+def in_order(world: World, events: Sequence[Event], acts: Acts) -> Steps[list[Event]]:
+    """The events, the first one first, in steps: an instant may have thousands."""
+    crowded, noted, after = acts.crowded({event.at for event in events}), _Noted(), 0
+    while crowded and (entries := world.journal.entries(after, _READ_AT_ONCE, instants=crowded)):
+        noted.add(entries)
+        after = entries[-1].sequence
         yield
-    for delivery in deliveries:
-        acts.update(ends.intersection(one.at for one in AttemptLog(delivery).attempts()))
-        acts.update(order["at"] for order in delivery.get("replay_orders", ()))
-        acts.update([delivery["created_at"]] if delivery.get("replay_orders") else ())
+    keys: list[tuple[int, int, tuple[float, ...], int]] = []
+    for place, event in enumerate(events):
+        keys.append((event.at, noted.sequence(event), event.rank, place))
         yield
-    if invoice is not None:
-        held = invoice.get("holds_at", [])
-        acts.update(held)
-        acts.update(at for at in (invoice["closed_at"], invoice["settled_at"] if held else None) if at is not None)
-    return {at for at, count in acts.items() if count > 1 and at in instants}
+    return [events[place] for *_, place in sorted(keys)]
 
 
 class _Noted:
     """The entries of some instants, as far as the journal has them."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self._instants = {entry.at_ms for entry in entries}
+    def __init__(self) -> None:
+        self._instants: set[int] = set()
         self._invoices: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
         self._found: dict[tuple[int, str, str, object], int] = {}
-        counts: Counter[tuple[int, str, str]] = Counter()
+        self._counts: Counter[tuple[int, str, str]] = Counter()
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add the next entries of the journal."""
+        counts = self._counts
         for entry in entries:
             at, kind, facts = entry.at_ms, entry.kind, entry.facts
+            self._instants.add(at)
             kind = "callback_ended" if kind in _CALLBACK_ENDS else kind
             subject = str(facts.get("delivery", entry.subject))
             if kind in _INVOICE:

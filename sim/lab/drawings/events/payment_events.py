@@ -13,6 +13,7 @@ from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow
 from leyden.lightning.payer.payment_scripts import AMOUNTS, amount_to_send, part_amount
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.timestamps import span_in_words
+from leyden.world.event_journal import Entry
 from leyden.world.world import World
 
 # The lanes. The client is the merchant's own program; it has no lane in a timeline.
@@ -62,8 +63,16 @@ def _scripted(row: PaymentRow, invoice: InvoiceRow | None) -> str:
     return outcome
 
 
-def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> Iterator[Event]:
-    """The events of one payment. `place` orders payments with events in the same instant."""
+def arrivals_of(invoice: InvoiceRow | None) -> dict[str, int]:
+    """When (ms) each HTLC of an invoice arrived that was not refused at once, by its id."""
+    return {} if invoice is None else {part["id"]: part["arrived_at"] for part in invoice.get("parts", [])}
+
+
+def payment_events(
+    row: PaymentRow, place: int, invoice: InvoiceRow | None, arrivals: Mapping[str, int]
+) -> Iterator[Event]:
+    """The events of one payment. `place` orders payments with events in the same instant; `arrivals` are those of the
+    invoice."""
     payer, key = short_name(row["payer"]), (PAYER, row["id"])
 
     def event(at: int, phase: float, text: str, detail: str, tone: str, short_text: str, **durations: Any) -> Event:
@@ -102,8 +111,6 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
             yield event(starts_at, 1, f"{payer} {pays}", "", OPEN, pays, within=(key,))
     else:
         yield event(row["created_at"], 1, f"{payer} {pays}", detail, OPEN, pays, opens=key)
-    parts = [] if invoice is None else invoice.get("parts", [])
-    arrivals = {part["id"]: part["arrived_at"] for part in parts}
     for attempt in row["attempts"]:
         yield from _attempt_events(row, attempt, payer, place, arrivals, invoice)
     if row["gave_up_at"] is not None:
@@ -116,7 +123,7 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
         more = f"paid {sat(row['received_msat'])}" if good else "" if row["reason"] in reasons else row["reason"] or ""
         ended = f"{payer}: {row['outcome']}"
         noted, tone = (f"payment_{row['status']}", row["id"], 0), GOOD if good else BAD
-        phase: float = 19 if any(_is_late(row, one, invoice) for one in row["attempts"]) else 9
+        phase: float = 19 if any(_is_late(row, one, invoice, arrivals) for one in row["attempts"]) else 9
         if not good and any(
             _returns_at_once(one) for one in row["attempts"] if f"{row['id']}:{one['part']}" in arrivals
         ):
@@ -147,7 +154,7 @@ def _attempt_events(
     part = "HTLC" if len(row["attempts"]) == 1 else f"{'attempt' if routed else 'part'} {number + 1}"
     name, htlc, way = f"{payer}'s {part}", f"{row['id']}:{number}", HOPS if routed else NODE
     key = (HOPS, htlc) if routed else None
-    payment_hash, later = row["payment_hash"] or "", 10 if _is_late(row, attempt, invoice) else 0
+    payment_hash, later = row["payment_hash"] or "", 10 if _is_late(row, attempt, invoice, arrivals) else 0
     noted: Noted
     arrival: Noted = (ARRIVAL, payment_hash, f"{row['id']} {htlc}")
 
@@ -196,21 +203,26 @@ def _returns_at_once(attempt: AttemptRow) -> bool:
     return "route" not in attempt
 
 
-def _is_late(row: PaymentRow, attempt: AttemptRow, invoice: InvoiceRow | None) -> bool:
+def _is_late(row: PaymentRow, attempt: AttemptRow, invoice: InvoiceRow | None, arrivals: Mapping[str, int]) -> bool:
     """Whether another payment, or the end of the Charge, came before this attempt in the same instant."""
     field = _TAKEN.get(attempt["why"] or "")
     if field is None or invoice is None or invoice[field] != attempt["at"]:  # type: ignore[literal-required]
         return False
-    return f"{row['id']}:{attempt['part']}" not in {part["id"] for part in invoice.get("parts", ())}
+    return f"{row['id']}:{attempt['part']}" not in arrivals
 
 
-def force_closes(world: World, payments: list[PaymentRow]) -> Iterator[Event]:
-    """The channels that were force closed while HTLCs of these payments were in them, as far as the journal goes."""
-    closed = {entry.facts.get("channel"): entry for entry in world.journal.entries(kind="channel_force_closed")}
-    for row in htlcs_of(world.payments, payments) if closed else ():
-        entry = closed.get(row["channel"])
-        if entry is not None and row["at"] <= entry.at_ms <= (row["resolved_at"] or entry.at_ms):
-            del closed[row["channel"]]
+def force_closes(world: World) -> dict[object, Entry]:
+    """The journal's entries of the channels that were force closed, by channel, as far as the journal goes."""
+    return {entry.facts.get("channel"): entry for entry in world.journal.entries(kind="channel_force_closed")}
+
+
+def force_close_events(world: World, row: PaymentRow, closed: dict[object, Entry]) -> Iterator[Event]:
+    """The channels that were force closed while HTLCs of a payment were in them. They are removed from `closed`, so
+    that the next payment does not have them again."""
+    for htlc in htlcs_of(world.payments, [row]) if closed else ():
+        entry = closed.get(htlc["channel"])
+        if entry is not None and htlc["at"] <= entry.at_ms <= (htlc["resolved_at"] or entry.at_ms):
+            del closed[htlc["channel"]]
             words = f"{entry.subject} force closes its channel with {text_of(entry.facts, 'peer')}"
             yield Event(entry.at_ms, (1.4,), HOPS, HOPS, words, text_of(entry.facts, "because"), BAD)
 
