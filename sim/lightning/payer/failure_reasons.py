@@ -293,6 +293,8 @@ class FailureReasons:
         assert model is not None
         node = "the payer's node"
         mend = self._mend(session, amount_msat, parts)
+        if not self._trials.can_choose(_MINIMA + 1):
+            return f"{node} chooses none of the routes: {mend}"
         minima = self._engine.policies.htlc_min_msat
         for least_msat in sorted({one for one in minima if one > amount_msat})[:_MINIMA]:
             routes = self._trials.chosen(session, least_msat)
@@ -353,7 +355,7 @@ class FailureReasons:
         """The largest amount that one route can deliver, by the limits of its channels, and with `limited` by what the
         payer's own can send now."""
         engine = self._engine
-        widths = np.where(engine.graph.disabled, 0, engine.policies.widths)
+        widths = np.where(engine.graph.disabled, 0, engine.policies.column("htlc_max_msat"))
         if limited:
             for edge in engine.out_edges(session.payer):
                 widths[edge] = min(widths[edge], self._now_msat(session, edge))

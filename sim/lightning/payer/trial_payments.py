@@ -25,7 +25,9 @@ from leyden.lightning.routing.pathfinding import LiquidityBound, Route
 from leyden.lightning.routing.widest_paths import widest_path
 from leyden.lightning.topology.graph import Ints
 
-_MAX_SEARCHES = 60  # of all trials for one reason; fewer on a large network, where each takes longer
+# The searches of one trial: fewer on a large network, where each takes longer. An implementation's payers make none
+# there at last.
+_MAX_SEARCHES, _LEAST_OWN_SEARCHES = 60, 2
 _SEARCHED_CHANNELS = 60_000
 _MAX_ATTEMPTS = 8  # of one trial
 _MAX_WIDEST = 10  # so many paths over nodes that are offline are found before an online one
@@ -140,8 +142,17 @@ class TrialPayments:
                 probe.fee_limit_msat = ALL_MSAT
             return routes(amount_msat)
 
+    def can_choose(self, times: int) -> bool:
+        """Whether `chosen` can be called so often in this network: it would take too long in a large one."""
+        self._renew()
+        return self._searches >= times
+
     def _renew(self) -> None:
-        self._searches = max(2, min(_MAX_SEARCHES, _SEARCHED_CHANNELS // max(1, self._engine.graph.channels)))
+        knowledge, channels = self._knowledge(), max(1, self._engine.graph.channels)
+        if isinstance(knowledge, MissionControl):
+            self._searches = max(_LEAST_OWN_SEARCHES, min(_MAX_SEARCHES, _SEARCHED_CHANNELS // channels))
+        else:
+            self._searches = min(_MAX_SEARCHES, 2 * _SEARCHED_CHANNELS // (knowledge.search_cost * channels))
 
     def _most_msat(self, session: Session) -> int:
         """The largest amount that one path can deliver now, or a larger one if many nodes are offline."""
@@ -149,7 +160,7 @@ class TrialPayments:
         graph, costs = engine.graph, engine.router.costs
         spendable = np.array(engine.balance) - np.repeat(graph.reserve_msat, 2)
         usable = ~graph.disabled & (np.array(engine.slots) < MAX_ACCEPTED_HTLCS)
-        widths = np.where(usable, np.minimum(engine.policies.widths, spendable).clip(min=0), 0)
+        widths = np.where(usable, np.minimum(engine.policies.column("htlc_max_msat"), spendable).clip(min=0), 0)
         path, most = list[int](), ALL_MSAT
         # Whether a node is online is drawn when it is first needed, so only those on a path are tested.
         for _ in range(_MAX_WIDEST):

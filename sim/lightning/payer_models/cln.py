@@ -54,6 +54,7 @@ class ClnPayer(PayerModel):
     """
 
     fact_length = len(Intelligence._fields)
+    search_cost = 16
 
     def last_key(self) -> int:
         """As in `PayerModel`."""

@@ -31,7 +31,7 @@ def edge_steps(
     """
     units = -(-amount_msat // unit_msat)
     usable, low, high = _bounds(limits, amount_msat)
-    most = np.array(limits.policies.htlc_max_msat)
+    most = limits.policies.column("htlc_max_msat")
     fees = _fees(limits, amount_msat, delay_weight, is_single=units == 1)
     if units == 1:
         capacities, costs = single_steps(low, high, most, amount_msat)
@@ -41,10 +41,10 @@ def edge_steps(
     is_arc = capacities > 0
     weight = _ratio(costs[is_arc], np.broadcast_to(fees[:, None], costs.shape)[is_arc])
     combined = (fees[:, None] * mu + (MU_MAX - mu) * costs * weight).astype(np.int64)
-    carries = is_arc.max(axis=1)
+    carries, capacities_of, costs_of = is_arc.max(axis=1).tolist(), capacities.tolist(), combined.tolist()
 
     def steps(edge: int) -> Steps | None:
-        return Steps(capacities[edge].tolist(), combined[edge].tolist()) if carries[edge] else None
+        return Steps(capacities_of[edge], costs_of[edge]) if carries[edge] else None
 
     return steps
 
@@ -76,9 +76,9 @@ def single_steps(low: Ints, high: Ints, most: Ints, amount_msat: int) -> tuple[I
 def _bounds(limits: Limits, amount_msat: int) -> tuple[npt.NDArray[np.bool_], Ints, Ints]:
     """By edge whether it is used, and the bounds of what it carries."""
     policies = limits.policies
-    usable = ~np.array(policies.disabled, dtype=bool)
+    usable = ~policies.column("disabled")
     usable[list(limits.local)] = True
-    usable &= np.array(policies.htlc_min_msat) <= amount_msat
+    usable &= policies.column("htlc_min_msat") <= amount_msat
     usable[list(limits.disabled)] = False
     low, high = np.zeros(len(usable), dtype=np.int64), np.repeat(np.array(limits.capacity, dtype=np.int64), 2)
     for edge in limits.known.keys() | limits.reserved.keys():
@@ -90,7 +90,7 @@ def _fees(limits: Limits, amount_msat: int, delay_weight: float, *, is_single: b
     """The fee of each edge: of the amount (msat) for a single path, and else in millionths, as if a tenth of the amount
     was sent over it; the payer's own cost nothing."""
     policies = limits.policies
-    base, ppm, blocks = np.array(policies.base_msat), np.array(policies.ppm), np.array(policies.cltv_delta)
+    base, ppm, blocks = policies.column("base_msat"), policies.column("ppm"), policies.column("cltv_delta")
     if is_single:
         fees = base + amount_msat * ppm // 1_000_000 + delay_weight * blocks
     else:

@@ -90,6 +90,7 @@ class LdkPayer(PayerModel):
     fact_length = 5 + 2 * BUCKETS
     most_blocks = MAX_BLOCKS - PRIVACY_BLOCKS
     most_hops = MAX_PATH_HOPS
+    search_cost = 16
 
     def __init__(self, engine: Engine, penalties: Penalties | None = None, decay: Decay | None = None) -> None:
         super().__init__(engine)
@@ -315,6 +316,7 @@ class LdkPayer(PayerModel):
         labels: dict[int, _Label] = {}
         done: set[int] = set()
         heap: list[tuple[int, int, int]] = []
+        degree: list[int] = engine.graph.degree.tolist()
         label, node, serial, hit_minimum = _Label(0, -1, value_msat, 0, 0, 0, 0, 0), target, 0, False
         while True:
             done.add(node)
@@ -333,13 +335,16 @@ class LdkPayer(PayerModel):
                     hit_minimum = hit_minimum or recommended >= max(least, label.least_msat)
                     continue
                 least = max(least, label.least_msat)
-                if is_own:
-                    penalty = self._penalties.base + self._penalties.base_amount * sent // (1 << 30)
-                else:
+                penalty = self._penalties.base + self._penalties.base_amount * sent // (1 << 30)
+                best = labels.get(origin)
+                if not is_own:
                     base, ppm = policies.base_msat[edge], policies.ppm[edge]
                     fees += base + sent * ppm // 1_000_000
                     least += base + least * ppm // 1_000_000
-                    if fees > most_fees:
+                    # A node with one channel forwards nothing, and what the scorer adds makes no path cheaper.
+                    if fees > most_fees or degree[origin] < 2:
+                        continue
+                    if best and (max(fees, least) + penalty + label.penalty_msat << 64) // value >= best.cost:
                         continue
                     penalty = channel_penalty(
                         search.known.get(edge, UNKNOWN),
@@ -351,7 +356,6 @@ class LdkPayer(PayerModel):
                     )
                 penalty += label.penalty_msat
                 cost = (max(fees, least) + penalty << 64) // value
-                best = labels.get(origin)
                 if best is None or cost < best.cost:
                     labels[origin] = _Label(
                         cost, edge, value, fees, least, penalty, label.blocks + delta, label.hops + 1

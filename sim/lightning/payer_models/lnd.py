@@ -185,6 +185,7 @@ class LndPayer(PayerModel):
         attempt_cost = self._costs.attempt_msat + amount_msat * self._costs.attempt_ppm // 1_000_000
         most_received = amount_msat + session.fee_limit_msat - session.fees_msat
         most_blocks = MAX_CLTV_BLOCKS - session.final_cltv_blocks
+        degree: list[int] = engine.graph.degree.tolist()
         labels: dict[int, _Label] = {}
         heap: list[tuple[int, float, int, int, _Label]] = []
         label, node, serial = _Label(0, 0, amount_msat, 0, 1.0, -1, 0), target, 0
@@ -194,24 +195,26 @@ class LndPayer(PayerModel):
                 origin = source[edge]
                 if origin == target or not policies.htlc_min_msat[edge] <= sent <= policies.htlc_max_msat[edge]:
                     continue
-                known = results.get(origin, _NO_RESULTS)
-                fee = blocks = 0
+                known, best = results.get(origin, _NO_RESULTS), labels.get(origin)
                 if origin == payer:
                     if self.local_msat(session, edge) < sent:
                         continue
+                    fee, blocks, weight = 0, 0, label.weight
                     chance = estimator.local_pair(now, known, node)
-                elif policies.disabled[edge]:
+                elif policies.disabled[edge] or degree[origin] < 2:  # a node with one channel forwards nothing
                     continue
                 else:
-                    chance = estimator.pair(now, known, node, sent, engine.capacity[edge >> 1])
                     fee = policies.base_msat[edge] + sent * policies.ppm[edge] // 1_000_000
                     blocks = policies.cltv_delta[edge]
+                    weight = label.weight + fee + sent * blocks * RISK_FACTOR_BILLIONTHS // 1_000_000_000
+                    # Its probability makes no path cheaper.
+                    if best is not None and int(weight + attempt_cost / label.probability) > best.distance:
+                        continue
+                    chance = estimator.pair(now, known, node, sent, engine.capacity[edge >> 1])
                 chance *= label.probability
                 if not chance or chance < self._costs.min_probability or label.blocks + blocks > most_blocks:
                     continue
-                weight = label.weight + fee + sent * blocks * RISK_FACTOR_BILLIONTHS // 1_000_000_000
                 distance = int(weight + attempt_cost / chance)
-                best = labels.get(origin)
                 if best is not None and (
                     distance > best.distance or (distance == best.distance and chance <= best.probability)
                 ):

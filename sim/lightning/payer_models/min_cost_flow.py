@@ -74,12 +74,12 @@ def _cheapest_path(
         base = at + potential.get(node, 0)
         for edge in edges_from(node):
             end = ends[edge]
-            if end in done:
+            # A node with one edge leads nowhere else.
+            if end in done or (end != target and len(edges_from(end)) == 1):
                 continue
-            for is_forward in (True, False):
-                step = _step(steps_of(edge), flow.get(edge, 0)) if is_forward else _last_step(
-                    steps_of(edge ^ 1), flow.get(edge ^ 1, 0)
-                )  # fmt: skip
+            used, returned = flow.get(edge, 0), flow.get(edge ^ 1, 0)
+            for is_forward in (True, False) if returned else (True,):
+                step = _step(steps_of(edge), used) if is_forward else _last_step(steps_of(edge ^ 1), returned)
                 if step is None:
                     continue
                 room, cost = step
@@ -106,6 +106,8 @@ def _step(steps: Steps | None, used: int) -> tuple[int, int] | None:
     """What more flows at the present cost, and that cost."""
     if steps is None:
         return None
+    if steps.capacities and used < steps.capacities[0]:  # mostly
+        return steps.capacities[0] - used, steps.costs[0]
     for capacity, cost in zip(steps.capacities, steps.costs, strict=True):
         if used < capacity:
             return capacity - used, cost

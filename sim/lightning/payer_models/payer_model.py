@@ -48,13 +48,15 @@ class PayerModel(ABC):
 
     A fact is a tuple of whole numbers with a key, which the implementation gives a meaning; facts are replaced, never
     changed. `fact_length` is their length, or divides it. `halves`: a session without a route tries half the amount.
-    `most_blocks` and `most_hops` are the limits of a route, with the last HTLC's time lock.
+    `most_blocks` and `most_hops` are the limits of a route, with the last HTLC's time lock. `search_cost` is what a
+    search costs beside one of this simulation's own payers, about.
     """
 
     fact_length: ClassVar[int]
     halves: ClassVar[bool] = False
     most_blocks: ClassVar[int] = MAX_CLTV_BLOCKS
     most_hops: ClassVar[int] = MAX_HOPS
+    search_cost: ClassVar[int] = 8
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

@@ -81,10 +81,9 @@ class EdgePolicies:
             return (*items, *array[len(items) :].tolist()) if len(array) > len(items) else items
         return tuple(array.tolist())
 
-    @property
-    def widths(self) -> npt.NDArray[np.int64]:
-        """`htlc_max_msat` as an array, of closed channels too; read only."""
-        return self._arrays["htlc_max_msat"]
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """One of the columns as an array; read only."""
+        return self._arrays[name]
 
     def route(self, edges: Sequence[int], amount_msat: int) -> Route:
         """The route over these edges with which `amount_msat` arrives; policies are not checked.
