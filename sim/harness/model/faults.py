@@ -90,7 +90,6 @@ class Faults:
             if not fault.left:
                 until, released = now_ms, gathered
         self.held[delivery] = fault
-        self.released.discard(delivery)
         return until, released
 
     def _gathered(self, fault: Fault, now_ms: int) -> list[Delivery]:

@@ -187,6 +187,7 @@ _LATE = {"status": 200, "delay": 5}
 # and answers to a copy come before and after that to the attempt.
 _FAULT_ANSWERS: Mapping[str, list[Any]] = {
     **{f"{word} first": [word, word, 500, 200] for word in ("tls", "unresolved", "refused", "reset", "timeout")},
+    **{f"{word} second": [500, word, 500, 200] for word in ("tls", "unresolved", "refused")},
     "late, then 410": [_LATE, 410, 500, 200], "410, then late": [410, _LATE, 500, 200],
     "late, then 500": [_LATE, 500, 500, 200], "500, then late": [500, _LATE, 500, 200],
     "late, then 200": [{"status": 500, "delay": 5}, 200, 500, 200],

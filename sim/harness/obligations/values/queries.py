@@ -97,9 +97,10 @@ def _texts(name: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                     character * (schema["maxLength"] + offset),
                 )
     if "pattern" in schema:
-        # A member that no page came with is not determined, so only the others are asked.
-        pattern = schema["pattern"]
-        yield from ((kind, text) for kind, text in pattern_variants(pattern) if not is_member(pattern, text))
+        # The first value is valid, and the others are not: which page comes after a member that came with no page is
+        # not determined, only that one comes.
+        variants = [*pattern_variants(schema["pattern"])]
+        yield from sorted(variants, key=lambda variant: not is_member(schema["pattern"], variant[1]))
     if schema.get("type") == "string" and not {"enum", "format", "pattern"} & set(schema):
         yield from ((f"text:{kind}", text) for kind, text in TEXTS.items())
 
