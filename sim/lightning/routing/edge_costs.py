@@ -36,6 +36,9 @@ class EdgeCosts:
     graph that has the first of these channels.
     """
 
+    outgoing: AdjacencyIndex
+    incoming: AdjacencyIndex
+
     def __init__(
         self, graph: Graph, source: Sequence[int], target: Sequence[int], former: EdgeCosts | None = None
     ) -> None:

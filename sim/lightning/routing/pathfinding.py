@@ -116,6 +116,8 @@ class Router:
     search (A*). A result depends only on the arguments, so forks share a router.
     """
 
+    costs: EdgeCosts
+
     def __init__(self, graph: Graph, policies: EdgePolicies, former: Router | None = None) -> None:
         """`former` is that of a graph that has the first of these channels."""
         self._policies = policies

@@ -39,6 +39,9 @@ class AdjacencyIndex:
 
     __slots__ = ("_firsts", "edges", "ends", "indptr", "own", "starts")
 
+    edges: npt.NDArray[np.int32]
+    indptr: npt.NDArray[np.int32]
+
     def __init__(
         self,
         source: npt.NDArray[np.int64],
