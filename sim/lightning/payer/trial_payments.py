@@ -30,6 +30,7 @@ from leyden.lightning.topology.graph import Ints
 _MAX_SEARCHES, _LEAST_OWN_SEARCHES = 60, 2
 _SEARCHED_CHANNELS = 60_000
 _MAX_ATTEMPTS = 8  # of one trial
+_WIDTH_TOLERANCE = 0.05
 _MAX_WIDEST = 10  # so many paths over nodes that are offline are found before an online one
 _MINIMA = 4
 _LEAST_MSAT = 1_000  # the least amount of a Charge
@@ -164,7 +165,7 @@ class TrialPayments:
         path, most = list[int](), ALL_MSAT
         # Whether a node is online is drawn when it is first needed, so only those on a path are tested.
         for _ in range(_MAX_WIDEST):
-            path = widest_path(costs, widths, session.payer, session.target, most)
+            path = widest_path(costs, widths, session.payer, session.target, most, _WIDTH_TOLERANCE)
             ends = {engine.policies.target[edge] for edge in path}
             offline = [node for node in ends if not engine.conditions.is_up(node, engine.now)]
             if not offline:
