@@ -119,6 +119,23 @@ def test_a_file_has_the_same_hash_in_python_and_on_a_second_server(tmp_path: Pat
     assert after[0] == after[1] == after[2]
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("1.5", 1.5), ("90s", 90), ("1h30m", 5_400), ("0", None), ("999999999", None)]
+)
+def test_the_time_to_live_of_an_import_is_a_span_or_seconds(text: str, seconds: float | None) -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create()
+        state = await server.ok("GET", f"{BOXES}/{box['id']}/export")
+        imported = await server.ask("POST", f"{BOXES}/import?ttl={text}", state)
+        if seconds is None:
+            assert imported.status == 409
+            assert "ttl must be from 1 s to 366 days" in imported.body["detail"]
+        else:
+            assert (imported.status, imported.body["ttl"]) == (201, seconds)
+
+    in_server(scenario)
+
+
 def test_a_file_that_python_saved_is_imported(tmp_path: Path) -> None:
     with Sandbox(seed=5, start="2030-01-01T00:00Z") as sandbox:
         sandbox.charges.create(amount="1000", description="tea")

@@ -78,6 +78,8 @@ class CopyOperations:
     async def import_sandbox(self, call: Request) -> dict[str, Any]:
         """A new sandbox in the state of a file."""
         fields = {name: call.query[name] for name in ("name", "ttl", "egress") if call.query.get(name) is not None}
+        if fields.get("ttl", "").replace(".", "").isdigit():  # a number in the bodies of the other operations
+            fields["ttl"] = float(fields["ttl"])
         return await self._add(lambda: call.raw_body, 0.0, fields)
 
     # Used by the sandboxes' own control plane, too
