@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 # Nothing else is imported here: an interrupt before `main` would be shown as a traceback.
@@ -39,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         ignore_stop_signals()
         discard_output()
+        threads = sys.modules.get("leyden.server.system.work_threads")
+        if threads is not None and threads.is_working():
+            os._exit(status)
     return status
 
 

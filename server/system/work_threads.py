@@ -20,6 +20,8 @@ SWITCH_S = 0.0005
 # More at a time would not end earlier: they share the lock of the interpreter, and each may take much memory.
 MOST_AT_A_TIME = 2
 
+_NAME = "leyden-work"
+
 _turns = threading.Semaphore(MOST_AT_A_TIME)
 _lock = threading.Lock()
 _running = 0
@@ -67,8 +69,14 @@ async def wait_in_thread(work: Callable[[], Result]) -> Result:
         with suppress(RuntimeError):  # the loop was closed
             loop.call_soon_threadsafe(end, result, error)
 
-    threading.Thread(target=run, name="leyden-work", daemon=True).start()
+    threading.Thread(target=run, name=_NAME, daemon=True).start()
     return await future
+
+
+def is_working() -> bool:
+    """Whether a thread of this module runs. At the end of the interpreter one in native code would end the process with
+    an error of its own: end it by `os._exit` then."""
+    return any(thread.name == _NAME for thread in threading.enumerate())
 
 
 def _begin() -> None:

@@ -17,13 +17,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from leyden.server.errors import ListenError
+from leyden.server.system.clock import stopwatch
 from leyden.server.system.event_loop import new_event_loop
 from leyden.server.system.http_server.accepting import Acceptor
 from leyden.server.system.stop_signals import STOP_SIGNALS, ignore_stop_signals
 
 if TYPE_CHECKING:
     import uvicorn
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 _OTHER_ADDRESS = "choose another port (0 is any free one) or another host"
@@ -74,6 +75,8 @@ def local_addresses() -> list[str]:
 
 # Real seconds that requests in progress have to end when the server stops.
 _GRACE_S = 2.0
+# Real seconds after the signal to stop in which a request can begin.
+_BEGIN_S = 1.0
 # Real seconds for the responses to cancelled requests, and then for the end of the requests without a connection. All
 # waits together are 3.5 s: a busy machine needs more than a second besides to stop within five.
 _FLUSH_S = 0.75
@@ -140,8 +143,11 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
             )
             return protocol
 
+        since_stop: Callable[[], float] | None = None  # how many seconds ago the first signal to stop came
+
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             """Stop. A second signal ends the time of the requests in progress."""
+            self.since_stop = self.since_stop or stopwatch()
             # uvicorn notes the signal and raises it once more when it has stopped; the caller has its files to close.
             self.force_exit = self.should_exit
             self.should_exit = True
@@ -183,8 +189,15 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
                     return
                 await asyncio.sleep(_STOP_POLL_S)
 
+    async def begun_in_time(scope: Scope, receive: Receive, send: Send) -> None:
+        """The application. A request that was received but not begun in time is one that does not end in time: many
+        long ones would be done one after another."""
+        if scope["type"] == "http" and server.since_stop is not None and server.since_stop() > _BEGIN_S:
+            await asyncio.Event().wait()
+        await app(scope, receive, send)
+
     config = uvicorn.Config(
-        app,
+        begun_in_time,
         http=_protocol(),
         ws="none",
         log_level="warning",
@@ -194,7 +207,8 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
         proxy_headers=False,
         date_header=False,
     )
-    return BoundedServer(config)
+    server = BoundedServer(config)
+    return server
 
 
 def _log_unfinished(requests: int, connections: int, until: str) -> None:
