@@ -24,7 +24,7 @@ from leyden.server.system.stop_signals import STOP_SIGNALS, ignore_stop_signals
 
 if TYPE_CHECKING:
     import uvicorn
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 _OTHER_ADDRESS = "choose another port (0 is any free one) or another host"
@@ -75,7 +75,7 @@ def local_addresses() -> list[str]:
 
 # Real seconds that requests in progress have to end when the server stops.
 _GRACE_S = 2.0
-# Real seconds after the signal to stop in which a request can begin.
+# Real seconds after the signal to stop until which a request must have come.
 _BEGIN_S = 1.0
 # Real seconds for the responses to cancelled requests, and then for the end of the requests without a connection. All
 # waits together are 3.5 s: a busy machine needs more than a second besides to stop within five.
@@ -190,11 +190,16 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
                 await asyncio.sleep(_STOP_POLL_S)
 
     async def begun_in_time(scope: Scope, receive: Receive, send: Send) -> None:
-        """The application. A request that was received but not begun in time is one that does not end in time: many
-        long ones would be done one after another."""
-        if scope["type"] == "http" and server.since_stop is not None and server.since_stop() > _BEGIN_S:
-            await asyncio.Event().wait()
-        await app(scope, receive, send)
+        """The application. A request that comes too late after the signal, or whose body does, is one that does not
+        end in time: many long ones would be done one after another."""
+
+        async def receive_in_time() -> Message:
+            message = await receive()
+            if server.since_stop is not None and server.since_stop() > _BEGIN_S:
+                await asyncio.Event().wait()
+            return message
+
+        await app(scope, receive_in_time if scope["type"] == "http" else receive, send)
 
     config = uvicorn.Config(
         begun_in_time,
