@@ -690,6 +690,8 @@ def test_other_requests_are_answered_while_a_network_is_built_again(monkeypatch:
         await server.ok("POST", "/sandbox/v1/restore", {"snapshot": snapshot["id"]}, key=key)
         assert await server.ok("GET", "/sandbox/v1/network/nodes/shop", key=key) == shop
         assert len(threads) == 4
+        resets = [server.ok("POST", "/sandbox/v1/reset", {}, key=key) for _ in range(4)]
+        assert len({reset["seed"] for reset in await asyncio.gather(*resets)}) == 4
         assert threading.main_thread() not in threads
 
     in_server(scenario)

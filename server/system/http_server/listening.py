@@ -195,7 +195,8 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
 
         async def receive_in_time() -> Message:
             message = await receive()
-            if server.since_stop is not None and server.since_stop() > _BEGIN_S:
+            is_late = server.since_stop is not None and server.since_stop() > _BEGIN_S
+            if is_late and message["type"] == "http.request":
                 await asyncio.Event().wait()
             return message
 
