@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         ignore_stop_signals()
         discard_output()
+        # Not imported: a command without such work has no thread of it.
         threads = sys.modules.get("leyden.server.system.work_threads")
         if threads is not None and threads.is_working():
             os._exit(status)

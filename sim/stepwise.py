@@ -6,10 +6,10 @@ from collections.abc import Generator
 from typing import TypeVar
 
 T = TypeVar("T")
-Steps = Generator[None, None, T]
+Stepwise = Generator[None, None, T]
 
 
-def finish(steps: Steps[T]) -> T:
+def run_to_end(steps: Stepwise[T]) -> T:
     """Do all steps at once; return the result."""
     while True:
         try:

@@ -137,7 +137,7 @@ def test_nobody_is_told_to_pay_later_what_no_channel_ever_carries(payer: str) ->
 
 @pytest.mark.parametrize("payer", PAYER_NAMES)
 @pytest.mark.parametrize("until", [None, "1h"])
-def test_nobody_is_told_to_pay_later_over_a_node_that_does_not_come_back(payer: str, until: str | None) -> None:
+def test_a_later_payment_is_not_advised_over_a_node_that_does_not_come_back(payer: str, until: str | None) -> None:
     """Whether another node comes back makes no difference."""
     edges = [("ana", "hub", 9_000_000), ("hub", "shop", 9_000_000), ("ana", "rim", 9_000_000), ("hub", "leaf", 10_000)]
     edges += [("rim", "far", 9_000_000), ("far", "shop", 9_000_000)]

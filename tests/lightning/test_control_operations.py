@@ -26,7 +26,7 @@ from leyden.lightning.network.network_tables import (
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import from_edges
 from leyden.sandbox.resources import Charge, Payment
-from leyden.stepwise import finish
+from leyden.stepwise import run_to_end
 from tests.support.channel_audit import audit
 from tests.support.examples import examples
 from tests.support.lists import listed
@@ -335,7 +335,7 @@ def test_a_circle_exists_where_one_peer_reaches_another_without_the_node(seed, n
     starts = {b for a, b in ends if a == node and out in (None, b)}
     backs = {a for a, b in ends if b == node and into in (None, a)}
     expected = any(start != back and networkx.has_path(drawn, start, back) for start in starts for back in backs)
-    assert finish(_has_circle(engine, node, out, into)) == expected
+    assert run_to_end(_has_circle(engine, node, out, into)) == expected
 
 
 def test_a_refusal_after_the_most_searches_does_not_say_that_no_circle_carries_the_amount(sandbox, monkeypatch):

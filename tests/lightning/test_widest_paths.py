@@ -1,4 +1,4 @@
-"""The widest path is the one that a search by width finds, and an advice does not ask which of all nodes are online."""
+"""The widest path is the one that a search by width finds, and an advice needs the outages of few nodes."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_the_widest_path_is_as_wide_as_that_of_a_search(seed: int, data: st.Data
     assert width <= expected <= width * (1 + tolerance)
 
 
-def test_a_reason_asks_of_few_nodes_whether_they_are_online(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: set[int] = set()
+def test_a_reason_needs_the_outages_of_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: set[int] = set()
     is_up = SampledConditions.is_up
 
     def counted(conditions: SampledConditions, node: int, at_ms: int) -> bool:
-        asked.add(node)
+        drawn.add(node)
         return is_up(conditions, node, at_ms)
 
     monkeypatch.setattr(SampledConditions, "is_up", counted)
@@ -74,4 +74,4 @@ def test_a_reason_asks_of_few_nodes_whether_they_are_online(monkeypatch: pytest.
         payment = sandbox.wallet("ana").pay(charge)
         sandbox.run("5m")
         assert payment.outcome == "NO_ROUTE"
-    assert len(asked) < 200
+    assert len(drawn) < 200

@@ -76,7 +76,7 @@ def local_addresses() -> list[str]:
 # Real seconds that requests in progress have to end when the server stops.
 _GRACE_S = 2.0
 # Real seconds after the signal to stop until which a request must have come.
-_BEGIN_S = 1.0
+_LATEST_S = 1.0
 # Real seconds for the responses to cancelled requests, and then for the end of the requests without a connection. All
 # waits together are 3.5 s: a busy machine needs more than a second besides to stop within five.
 _FLUSH_S = 0.75
@@ -189,13 +189,13 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
                     return
                 await asyncio.sleep(_STOP_POLL_S)
 
-    async def begun_in_time(scope: Scope, receive: Receive, send: Send) -> None:
+    async def app_in_time(scope: Scope, receive: Receive, send: Send) -> None:
         """The application. A request that comes too late after the signal, or whose body does, is one that does not
         end in time: many long ones would be done one after another."""
 
         async def receive_in_time() -> Message:
             message = await receive()
-            is_late = server.since_stop is not None and server.since_stop() > _BEGIN_S
+            is_late = server.since_stop is not None and server.since_stop() > _LATEST_S
             if is_late and message["type"] == "http.request":
                 await asyncio.Event().wait()
             return message
@@ -203,7 +203,7 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
         await app(scope, receive_in_time if scope["type"] == "http" else receive, send)
 
     config = uvicorn.Config(
-        begun_in_time,
+        app_in_time,
         http=_protocol(),
         ws="none",
         log_level="warning",
@@ -237,8 +237,9 @@ def _log_unfinished(requests: int, connections: int, until: str) -> None:
 def run_server(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until a signal to stop, and return. `ready` is called once, when the server accepts requests.
 
-    Requests in progress have two seconds to end. After a second signal they are not waited for. The process ignores
-    such signals from then on, because it is about to end.
+    Requests in progress have two seconds to end; one that comes, or whose body does, more than a second after the
+    signal is answered as one that does not end. After a second signal they are not waited for. The process ignores such
+    signals from then on, because it is about to end.
     """
     server = _server(app, ready)
     # uvicorn sets the same handlers later and puts these back at its end.

@@ -17,7 +17,7 @@ from leyden.server.http.request import Request
 from leyden.server.spelling import closest
 from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import to_iso
-from leyden.stepwise import Steps
+from leyden.stepwise import Stepwise
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ChargeControl:
                 charge = world.service.charges.find(call.project, call.path["id"])
             events = await in_slices(world, steps_of(world, charge["id"]), world.exclusive)
         return {
-            "charge": charge_resource(events.charge),
+            "charge": charge_resource(charge),
             "invoice": _invoice(charge["request"]),
             "timeline": [_event(event) for event in events.events],
             "omitted": events.omitted,
@@ -122,7 +122,7 @@ class ChargeControl:
             raise InvalidRequest(f"query.status: {detail}", field_errors=[FieldError("query.status", detail)])
 
 
-def _steps_function() -> Callable[[World, str], Steps[ChargeEvents]]:
+def _steps_function() -> Callable[[World, str], Stepwise[ChargeEvents]]:
     # Imported here, because only one operation needs it, and it takes long.
     from leyden.lab.drawings.charge_events import charge_event_steps
 

@@ -63,9 +63,10 @@ class ControlPlane:
         except ClockError as error:
             raise SemanticConflict(str(error), field_errors=[FieldError("/start", str(error))]) from None
         starts_now, seed = call.body.get("start") == NOW, call.body.get("seed")
-        engine = await world.run_apart(partial(prepared_engine, world.next_run(seed, start_ms)))
-        while engine is not None and not engine.is_for(world.next_run(seed, start_ms)):  # there was another reset
+        while True:
             engine = await world.run_apart(partial(prepared_engine, world.next_run(seed, start_ms)))
+            if engine is None or engine.is_for(world.next_run(seed, start_ms)):  # there was no other reset meanwhile
+                break
         with world.exclusive():
             reset_world(world, seed=seed, start_ms=start_ms, starts_now=starts_now, prepared=engine)
             return sandbox_state(world, call.project)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from leyden.stepwise import Steps
+from leyden.stepwise import Stepwise
 from leyden.world.world import World
 
 T = TypeVar("T")
 
 
 async def in_slices(
-    world: World, steps: Steps[T], transaction: Callable[[], AbstractContextManager[object]]
+    world: World, steps: Stepwise[T], transaction: Callable[[], AbstractContextManager[object]]
 ) -> T | None:
     """The result of the steps, each slice of which is done in one transaction; None after a reset in between."""
     service, slices = world.service, world.slices()

@@ -15,7 +15,7 @@ from operator import attrgetter
 from leyden.errors import DrawingError
 from leyden.lab.charge_states import lost_history, states_entered, transitions_of
 from leyden.lab.drawings.events.callback_events import callback_events, callback_waits, host_of, rule_of, until_text
-from leyden.lab.drawings.events.event_order import Acts, in_order
+from leyden.lab.drawings.events.event_order import ActionCounts, in_order
 from leyden.lab.drawings.events.payment_events import (
     CALLBACK,
     CLIENT,
@@ -38,7 +38,7 @@ from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.lifecycle_rows import CREATION, EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED
 from leyden.server.contract.types import LifecycleTable
-from leyden.stepwise import Steps, finish
+from leyden.stepwise import Stepwise, run_to_end
 from leyden.world.world import World
 
 _MAX_EVENTS, EVENTS_BEFORE_GAP = 64, 40
@@ -74,10 +74,10 @@ class ChargeEvents:
 
 def charge_events(world: World, charge_id: str) -> ChargeEvents:
     """The events of one Charge. Raises `DrawingError` for an unknown id."""
-    return finish(charge_event_steps(world, charge_id))
+    return run_to_end(charge_event_steps(world, charge_id))
 
 
-def charge_event_steps(world: World, charge_id: str) -> Steps[ChargeEvents]:
+def charge_event_steps(world: World, charge_id: str) -> Stepwise[ChargeEvents]:
     """The same in steps of one event or some rows, for a Charge with thousands of them. Raises `DrawingError` for an
     unknown id."""
     charge = world.service.charges.charges.row(charge_id)
@@ -87,32 +87,32 @@ def charge_event_steps(world: World, charge_id: str) -> Steps[ChargeEvents]:
     deliveries = world.service.outbox.deliveries(charge_id)
     kinds = "refused transitions" if world.engine is None else "force closes and refused transitions"
     lost = lost_history(world, charge_id, kinds)
-    read, acts = _Read(), Acts(invoice)
-    read.events.extend(_charge_events(world, charge, invoice))
-    read.events.extend(_invoice_events(invoice) if invoice is not None else ())
-    read.scheduled.extend(_scheduled_events(world, charge, invoice))
+    timeline, actions = _Timeline(), ActionCounts(invoice)
+    timeline.events.extend(_charge_events(world, charge, invoice))
+    timeline.events.extend(_invoice_events(invoice) if invoice is not None else ())
+    timeline.scheduled.extend(_scheduled_events(world, charge, invoice))
     for delivery in deliveries:
-        acts.add_delivery(delivery)
-        yield from read.all_of(callback_events(world, delivery), _scheduled_attempts(world, delivery))
+        actions.add_delivery(delivery)
+        yield from timeline.add(callback_events(world, delivery), _scheduled_attempts(world, delivery))
     arrivals, closed, place, in_flight = arrivals_of(invoice), force_closes(world), 0, False
-    # Of thousands of payments neither the rows are kept nor the events that are not shown.
+    # There may be thousands of payments: their rows, and events that are not shown, do not stay in memory.
     for rows in world.payments.rows.find_in_portions("payment_hash", charge["payment_hash"], _READ_AT_ONCE):
         yield
         for row in rows:
-            acts.add_payment(row)
+            actions.add_payment(row)
             events = chain(payment_events(row, place, invoice, arrivals), force_close_events(world, row, closed))
-            yield from read.all_of(events, _scheduled_payment(row, place))
+            yield from timeline.add(events, _scheduled_payment(row, place))
             in_flight |= row["outcome"] is None and bool(row["attempts"])
             place += 1
-    omitted = max(0, len(read.events) + read.discarded - _MAX_EVENTS)
-    ends = yield from in_order(world, _at_both_ends(read.events), acts)
+    omitted = max(0, len(timeline.events) + timeline.discarded - _MAX_EVENTS)
+    ends = yield from in_order(world, _at_both_ends(timeline.events), actions)
     shown = ends if not omitted else ends[:EVENTS_BEFORE_GAP] + ends[EVENTS_BEFORE_GAP - _MAX_EVENTS :]
     tone = state_tone(world.service.contract.lifecycles["Charge"], charge["status"])
-    return ChargeEvents(charge, tone, shown, sorted(read.scheduled, key=_order), now, in_flight, omitted, lost)
+    return ChargeEvents(charge, tone, shown, sorted(timeline.scheduled, key=_order), now, in_flight, omitted, lost)
 
 
-class _Read:
-    """The events that were read, but for those in the middle that were discarded, and the scheduled ones."""
+class _Timeline:
+    """The events of a Charge, without those in the middle that were discarded, and the scheduled ones."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -120,15 +120,15 @@ class _Read:
         self.discarded = 0
         self._limit = _DISCARDED_TOGETHER
 
-    def all_of(self, events: Iterable[Event], scheduled: Iterable[Event]) -> Steps[None]:
-        """Read these, in steps."""
+    def add(self, events: Iterable[Event], scheduled: Iterable[Event]) -> Stepwise[None]:
+        """Add these, in steps."""
         for event in events:
             self.events.append(event)
             yield
         if len(self.events) > self._limit:
-            kept = _at_both_ends(self.events)
-            self.discarded += len(self.events) - len(kept)
-            self.events, self._limit = kept, 2 * len(kept) + _DISCARDED_TOGETHER
+            ends = _at_both_ends(self.events)
+            self.discarded += len(self.events) - len(ends)
+            self.events, self._limit = ends, 2 * len(ends) + _DISCARDED_TOGETHER
         for event in scheduled:
             self.scheduled.append(event)
             yield

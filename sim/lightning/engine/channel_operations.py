@@ -14,7 +14,7 @@ from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
 from leyden.lightning.routing.pathfinding import LiquidityBound, Route
 from leyden.lightning.topology.graph import DEFAULT_POLICY, Ints
-from leyden.stepwise import Steps, finish
+from leyden.stepwise import Stepwise, run_to_end
 
 _MAX_ATTEMPTS = 16
 _MAX_FIRST = 8  # of the node's own channels, those with the most, that are tried with each one back
@@ -86,7 +86,7 @@ def close_channel(engine: Engine, channel: int) -> None:
     engine.close([channel])
 
 
-def find_circle(engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None) -> Steps[Route]:
+def find_circle(engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None) -> Stepwise[Route]:
     """Find a route from a node to itself that carries an amount after the last step: out over a channel to one peer,
     and in over one from another.
 
@@ -104,16 +104,16 @@ def find_circle(engine: Engine, node: int, amount_msat: int, out: int | None, in
     return circle
 
 
-def send_in_circle(engine: Engine, circle: Route) -> int:
-    """Send the amount of a route from a node to itself, which takes no time. Returns the fee (msat)."""
-    for edge, amount in zip(circle.edges, circle.amounts, strict=True):
+def send_over(engine: Engine, route: Route) -> int:
+    """Send the amount of a route, which takes no time. Returns the fee (msat)."""
+    for edge, amount in zip(route.edges, route.amounts, strict=True):
         engine.move_balance(edge, amount)
-    return circle.amounts[0] - circle.amounts[-1]
+    return route.amounts[0] - route.amounts[-1]
 
 
 def _circle(
     engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None, searches: Iterator[int]
-) -> Steps[Route | None]:
+) -> Stepwise[Route | None]:
     """A route from a node to itself that carries an amount now; None if none was found in these searches."""
     policies, own = engine.policies, engine.open_edges(node)
 
@@ -147,7 +147,7 @@ def _no_circle(
     searches: Iterator[int],
     *,
     is_certain: bool,
-) -> Steps[str]:
+) -> Stepwise[str]:
     """Why no circle carries an amount, or (not `is_certain`) none was found, with another amount that one carries now,
     if any that is tried does."""
     if not (yield from _has_circle(engine, node, out, into)):
@@ -155,9 +155,9 @@ def _no_circle(
             "no circle carries any amount: no channels with liquidity lead from the node's own over its peers back to "
             "it, so open a channel between two of its peers"
         )
-    none = f"no circle {'carries' if is_certain else 'was found that carries'} {amount_msat} msat"
+    problem = f"no circle {'carries' if is_certain else 'was found that carries'} {amount_msat} msat"
     needs = "a channel with that much on the node's side, another with that much on the peer's, and a route between"
-    refused = f"{none}: it needs {needs} the two"
+    refused = f"{problem}: it needs {needs} the two"
     powers = [10**power for power in range(_POWERS)]
     less = [one * digit for one in powers[::-1] for digit in (5, 2, 1) if one * digit < amount_msat]
     more = [one for one in powers if one > amount_msat]
@@ -167,11 +167,11 @@ def _no_circle(
     for amount in more:
         if (yield from _circle(engine, node, amount, out, into, searches)) is not None:
             small = "is too small for the least amounts of channels, or for a fee that is no more than the amount"
-            return f"{none}: it {small}; give a larger one, such as {amount}"
+            return f"{problem}: it {small}; give a larger one, such as {amount}"
     return f"{refused}: open a channel between two of its peers"
 
 
-def _has_circle(engine: Engine, node: int, out: int | None, into: int | None) -> Steps[bool]:
+def _has_circle(engine: Engine, node: int, out: int | None, into: int | None) -> Stepwise[bool]:
     """Whether channels that can send something lead from a node over one peer and back over another."""
     policies = engine.policies
     own = engine.open_edges(node)
@@ -179,7 +179,7 @@ def _has_circle(engine: Engine, node: int, out: int | None, into: int | None) ->
     backs = {
         policies.target[edge] for edge in own if into in (None, policies.target[edge]) and _sends(engine, edge ^ 1)
     }
-    # From which starts a node is reached: of two, one is another node than the last.
+    # The starts from which each node is reached. Two are enough: one of them is not the node itself.
     reached = {start: {start} for start in starts}
     waiting = [(start, start) for start in starts]
     while waiting:
@@ -224,10 +224,9 @@ def send_at_once(engine: Engine, payer: int, target: int, amount_msat: int, fee_
     can wait. Returns the route; None if no route carries the amount, or the payer gave up.
     """
     searches = iter(range(_MAX_ATTEMPTS))
-    route = finish(_found(engine, (payer, target), amount_msat, {}, fee_limit_msat, searches))
+    route = run_to_end(_found(engine, (payer, target), amount_msat, {}, fee_limit_msat, searches))
     if route is not None:
-        for edge, amount in zip(route.edges, route.amounts, strict=True):
-            engine.move_balance(edge, amount)
+        send_over(engine, route)
     return route
 
 
@@ -241,7 +240,7 @@ def _found(
     *,
     first: tuple[int, ...] = (),
     last: tuple[int, ...] = (),
-) -> Steps[Route | None]:
+) -> Stepwise[Route | None]:
     """A route that carries an amount now from one of the ends to the other and over the edges `last`. It starts with an
     edge of `first`, if there are any. None if none was found in `_MAX_ATTEMPTS` of these searches; each that fails is a
     step.

@@ -89,7 +89,7 @@ class Engine(Channels):
         return self.queue.times[0] if self.queue.times else None
 
     def run(self, until_ms: int, most: int = _ALL) -> None:
-        """Process all events up to `until_ms` in order, and set the time to it; of more than `most` only so many.
+        """Process all events up to `until_ms` in order, at most `most`, and set the time to it after the last.
 
         Raises `ConservationError` when a channel does not add up after an event.
         """

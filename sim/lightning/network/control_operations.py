@@ -13,14 +13,14 @@ from leyden.lightning.engine.channel_operations import (
     close_channel,
     find_circle,
     open_channel,
-    send_in_circle,
+    send_over,
 )
 from leyden.lightning.engine.interceptor_row import InterceptorRow
 from leyden.lightning.engine.interceptors import MAX_DELAY_MS
 from leyden.lightning.network.network_tables import on_chain_msat, outages_of
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.server.printable import printable, quoted
-from leyden.stepwise import Steps
+from leyden.stepwise import Stepwise
 
 Span = str | float | timedelta
 
@@ -118,7 +118,7 @@ class NetworkOperations:
                 moved[name] += engine.move_balance(side, int(engine.balance[side] * share))
         self._note("drained", node, inbound_msat=moved["inbound"], outbound_msat=moved["outbound"])
 
-    def rebalance(self, node: int, amount_msat: int, out: str | None, into: str | None) -> Steps[int]:
+    def rebalance(self, node: int, amount_msat: int, out: str | None, into: str | None) -> Stepwise[int]:
         """Send an amount in a circle (a circular rebalance) in the last step, and return the fee. Each step before it
         searches a route. Raises `GraphError`."""
         if amount_msat < 1:
@@ -127,7 +127,7 @@ class NetworkOperations:
         self.payments.synchronize_time()
         circle = yield from find_circle(self.engine, node, amount_msat, *ends)
         self.payments.synchronize_time()
-        fee_msat = send_in_circle(self.engine, circle)
+        fee_msat = send_over(self.engine, circle)
         names, target = self.engine.graph.names, self.engine.policies.target
         route = [names[target[edge]] for edge in circle.edges]
         self._note("rebalanced", node, amount_msat=amount_msat, fee_msat=fee_msat, route=route)

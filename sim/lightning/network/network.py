@@ -17,7 +17,7 @@ from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import DEFAULT_POLICY, MAX_FEE
 from leyden.repr_tables import counted
 from leyden.server.printable import quoted
-from leyden.stepwise import finish
+from leyden.stepwise import run_to_end
 
 _NAMES_SHOWN = 5
 
@@ -243,7 +243,7 @@ class NetworkNode:
         """
         amount = whole_msat("amount", amount)
         with self._network.record_action(f"{self._call}.rebalance", [amount], _given(out=out, into=into)):
-            return finish(self._operations.rebalance(self.number, amount, out, into))
+            return run_to_end(self._operations.rebalance(self.number, amount, out, into))
 
     def open_channel(
         self,

@@ -25,13 +25,13 @@ from leyden.lightning.routing.pathfinding import LiquidityBound, Route
 from leyden.lightning.routing.widest_paths import widest_path
 from leyden.lightning.topology.graph import Ints
 
-# The searches of one trial: fewer on a large network, where each takes longer. An implementation's payers make none
-# there at last.
+# The searches of one trial: fewer on a large network, where each takes longer, and none for the payers of an
+# implementation on the largest.
 _MAX_SEARCHES, _LEAST_OWN_SEARCHES = 60, 2
 _SEARCHED_CHANNELS = 60_000
 _MAX_ATTEMPTS = 8  # of one trial
 _WIDTH_TOLERANCE = 0.05
-_MAX_WIDEST = 10  # so many paths over nodes that are offline are found before an online one
+_MAX_WIDEST = 10  # widest paths that are tested for nodes that are offline
 _MINIMA = 4
 _LEAST_MSAT = 1_000  # the least amount of a Charge
 _MOST_SMALL_MSAT = 10_000_000  # for a larger amount no larger one is tried
@@ -74,8 +74,8 @@ def _lasting(outage: OutageHandler) -> OutageHandler:
     """The outages that have no end."""
 
     def until_ms(payment: str | None, edge: int) -> int | None:
-        until_ms = outage(payment, edge)
-        return until_ms if until_ms == FOREVER_MS else None
+        end_ms = outage(payment, edge)
+        return end_ms if end_ms == FOREVER_MS else None
 
     return until_ms
 

@@ -106,8 +106,6 @@ def _step(steps: Steps | None, used: int) -> tuple[int, int] | None:
     """What more flows at the present cost, and that cost."""
     if steps is None:
         return None
-    if steps.capacities and used < steps.capacities[0]:  # mostly
-        return steps.capacities[0] - used, steps.costs[0]
     for capacity, cost in zip(steps.capacities, steps.costs, strict=True):
         if used < capacity:
             return capacity - used, cost

@@ -17,7 +17,7 @@ from leyden.server.timestamps import to_iso
 if TYPE_CHECKING:
     from leyden.lightning.bolt11.codec import InvoiceSigner
 
-_REMEMBERED = 1_024
+_REMEMBERED = 1_024  # invoices
 
 
 class FundsRow(TypedDict):

@@ -142,12 +142,12 @@ def _distances_from(root: int, matrix: Any) -> Floats:
     return distance
 
 
-def edge_matrix(data: Floats, adjacency: AdjacencyIndex, kept: npt.NDArray[np.bool_] | None = None) -> Any:
-    """A sparse matrix for scipy of weights in the order of `adjacency.edges`; only those in `kept`."""
+def edge_matrix(data: Floats, adjacency: AdjacencyIndex, included: npt.NDArray[np.bool_] | None = None) -> Any:
+    """A sparse matrix for scipy of weights in the order of `adjacency.edges`; only those in `included`."""
     from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 
     columns, rows = adjacency.ends, adjacency.indptr
-    if kept is not None:
-        counts = np.concatenate([[0], np.cumsum(kept)])
-        data, columns, rows = data[kept], columns[kept], counts[rows].astype(np.int32)
+    if included is not None:
+        counts = np.concatenate([[0], np.cumsum(included)])
+        data, columns, rows = data[included], columns[included], counts[rows].astype(np.int32)
     return csr_matrix((data, columns, rows), shape=(len(rows) - 1, len(rows) - 1))

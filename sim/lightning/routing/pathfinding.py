@@ -189,13 +189,13 @@ class Router:
                 except SearchLimitReached:
                     hint = self._search_hint(payer, bucket, amount_msat, spendable_msat, penalized, penalty)
             if hint is not None:
-                try:
+                for max_steps in (_MAX_HINT_STEPS, -1):
                     more = _beyond(hint.included_penalties, penalty)
-                    found = hint.tree.search(target, None, penalized, more, _MAX_HINT_STEPS)
-                except SearchLimitReached:
-                    hint = self._search_hint(payer, bucket, amount_msat, spendable_msat, penalized, penalty)
-                    more = _beyond(hint.included_penalties, penalty)
-                    found = hint.tree.search(target, None, penalized, more, -1)
+                    try:
+                        found = hint.tree.search(target, None, penalized, more, max_steps)
+                        break
+                    except SearchLimitReached:
+                        hint = self._search_hint(payer, bucket, amount_msat, spendable_msat, penalized, penalty)
                 found = None if found is None else found[::-1]
             if found is None:
                 return None, hint

@@ -33,8 +33,8 @@ class CachedPath(NamedTuple):
 class AdjacencyIndex:
     """The edges of a graph by their source node (or, reversed, by their target): an adjacency list in arrays.
 
-    `edges[starts[n]:starts[n + 1]]` are the edges of node `n`; `ends` are their other ends. One of a graph that begins
-    as a `former` one is made of that.
+    `edges[starts[n]:starts[n + 1]]` are the edges of node `n`; `ends` are their other ends. That of a graph
+    which has more edges than a `former` one is built from that one.
     """
 
     __slots__ = ("_firsts", "edges", "ends", "indptr", "own", "starts")

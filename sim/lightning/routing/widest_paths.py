@@ -15,8 +15,8 @@ def widest_path(
 ) -> list[int]:
     """The edges of the widest path from a node to another one, and of the widest paths one with the fewest hops; empty
     if there is none. `widths` are by edge: what it can carry (msat), 0 if it is not usable. No path is wider than
-    `most`, if the caller knows that. With a `tolerance` of 0.05 another path may be 5 % wider, and fewer searches are
-    made."""
+    `most`, if the caller knows that. With a `tolerance` of 0.05 another path may be 5 % wider, and fewer searches
+    run."""
     own, last = widths[costs.outgoing.edges_of(start)], widths[costs.incoming.edges_of(end)]
     most = min(most, own.max(initial=0), last.max(initial=0))
     levels = widths[(widths > 0) & (widths <= most)]
@@ -26,8 +26,7 @@ def widest_path(
     tried = most
     while len(levels):
         path = _path(costs, widths >= tried, start, end)
-        if path:
-            found = path
+        found = path or found
         levels = levels[levels > tried * (1 + tolerance)] if path else levels[levels < tried]
         middle = len(levels) // 2
         tried = np.partition(levels, middle)[middle] if len(levels) else 0
@@ -39,8 +38,8 @@ def _path(costs: EdgeCosts, usable: Any, start: int, end: int) -> list[int]:
     from scipy.sparse.csgraph import breadth_first_order  # type: ignore[import-untyped]
 
     incoming = costs.incoming
-    kept = usable[incoming.edges]
-    _, following = breadth_first_order(edge_matrix(kept.astype(np.float64), incoming, kept), end)
+    included = usable[incoming.edges]
+    _, following = breadth_first_order(edge_matrix(included.astype(np.float64), incoming, included), end)
     path, node = list[int](), start
     while node != end:
         next_node = int(following[node])

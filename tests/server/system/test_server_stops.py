@@ -139,11 +139,11 @@ def test_a_second_signal_ends_the_time_of_the_requests(
     assert "1 request: no complete response before the second signal to stop" in line
 
 
-def test_long_requests_that_have_not_begun_when_the_time_is_over_are_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_requests_that_come_too_late_for_a_stop_are_not_handled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each holds the event loop: all of them, one after another, would take much longer than a stop may."""
     monkeypatch.setattr(listening, "_GRACE_S", 0.2)
-    monkeypatch.setattr(listening, "_BEGIN_S", 0.0)
-    begun = list[int]()
+    monkeypatch.setattr(listening, "_LATEST_S", 0.0)
+    handled = list[int]()
     received = threading.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,8 +153,8 @@ def test_long_requests_that_have_not_begun_when_the_time_is_over_are_not_begun(m
             await receive()
             await send({"type": "lifespan.shutdown.complete"})
             return
-        begun.append(len(message))
-        if len(begun) == 1:
+        handled.append(len(message))
+        if len(handled) == 1:
             received.wait(END_S)
             server._server.handle_exit(signal.SIGTERM, None)
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
@@ -169,8 +169,8 @@ def test_long_requests_that_have_not_begun_when_the_time_is_over_are_not_begun(m
         server.close()
         assert not server._thread.is_alive()
         heads = [connection.recv(65_536).partition(b"\r\n")[0] for connection in connections]
-    assert 1 <= len(begun) < 8
-    assert sum(b" 200 " in head for head in heads) == len(begun)
+    assert 1 <= len(handled) < 8
+    assert sum(b" 200 " in head for head in heads) == len(handled)
     assert all(b" 200 " in head or b" 503 " in head or not head for head in heads)
 
 
@@ -182,14 +182,14 @@ def test_a_thread_that_works_does_not_disturb_the_end_of_the_process() -> None:
         "from leyden.server.system import work_threads\n"
         "threading.Thread(target=time.sleep, args=(60,), name=work_threads._NAME, daemon=True).start()\n"
         "assert work_threads.is_working()\n"
-        "atexit.register(print, 'the interpreter has ended')\n"
+        "atexit.register(print, 'finalization')\n"
         "sys.argv = ['leyden', 'version']\n"
         "sys.exit(main())\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("leyden ")
-    assert "the interpreter" not in done.stdout
+    assert "finalization" not in done.stdout
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)

@@ -97,8 +97,8 @@ def _texts(name: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                     character * (schema["maxLength"] + offset),
                 )
     if "pattern" in schema:
-        # The first value is valid, and the others are not: which page comes after a member that came with no page is
-        # not determined, only that one comes.
+        # Members come first: they are valid. After a cursor that no page had, the response is a page, and which one is
+        # not determined.
         variants = [*pattern_variants(schema["pattern"])]
         yield from sorted(variants, key=lambda variant: not is_member(schema["pattern"], variant[1]))
     if schema.get("type") == "string" and not {"enum", "format", "pattern"} & set(schema):

@@ -15,7 +15,7 @@ from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.stepwise import Steps
+from leyden.stepwise import Stepwise
 from leyden.world.event_journal import Entry
 from leyden.world.world import World
 
@@ -25,9 +25,9 @@ _READ_AT_ONCE = 200  # entries
 _CALLBACK_ENDS = frozenset({"callback_answered", "callback_failed", "callback_not_sent"})
 
 
-class Acts:
-    """How many acts each instant has. A payment that ends in its own instant is one act, and a callback is a part of
-    the act that it is about."""
+class ActionCounts:
+    """How many actions each instant has. A payment that ends in its own instant is one action, and a callback is a part
+    of the action that it is about."""
 
     def __init__(self, invoice: InvoiceRow | None) -> None:
         self._counts: Counter[int] = Counter()
@@ -39,28 +39,28 @@ class Acts:
             self._counts.update([*held, *(at for at in ends if at is not None)])
 
     def add_payment(self, row: PaymentRow) -> None:
-        """Count the acts of a payment."""
-        begun = {row.get("starts_at", row["created_at"]), *(attempt["at"] for attempt in row["attempts"])}
-        over = {at for at in (row["resolved_at"], row["gave_up_at"]) if at is not None}
-        self._ends |= over - begun
-        self._counts.update(begun | over)
+        """Count the actions of a payment."""
+        starts = {row.get("starts_at", row["created_at"]), *(attempt["at"] for attempt in row["attempts"])}
+        ends = {at for at in (row["resolved_at"], row["gave_up_at"]) if at is not None}
+        self._ends |= ends - starts
+        self._counts.update(starts | ends)
 
     def add_delivery(self, row: DeliveryRow) -> None:
-        """Count the acts of a delivery."""
+        """Count the actions of a delivery."""
         orders = row.get("replay_orders", ())
         self._attempts.append({attempt.at for attempt in AttemptLog(row).attempts()})
         self._counts.update(order["at"] for order in orders)
         self._counts.update([row["created_at"]] if orders else ())
 
     def crowded(self, instants: Set[int]) -> set[int]:
-        """Those of the instants that have more than one act."""
+        """Those of the instants that have more than one action."""
         callbacks = Counter(at for attempts in self._attempts for at in attempts & self._ends & instants)
         return {at for at in instants if self._counts[at] + callbacks[at] > 1}
 
 
-def in_order(world: World, events: Sequence[Event], acts: Acts) -> Steps[list[Event]]:
+def in_order(world: World, events: Sequence[Event], actions: ActionCounts) -> Stepwise[list[Event]]:
     """The events, the first one first, in steps: an instant may have thousands."""
-    crowded, noted, after = acts.crowded({event.at for event in events}), _Noted(), 0
+    crowded, noted, after = actions.crowded({event.at for event in events}), _Noted(), 0
     while crowded and (entries := world.journal.entries(after, _READ_AT_ONCE, instants=crowded)):
         noted.add(entries)
         after = entries[-1].sequence
