@@ -28,6 +28,7 @@ class UndoLog:
 
     def __init__(self) -> None:
         self.recording = False
+        self.commits = 0  # those that changed something
         self.saved: dict[str, Any] = {}  # the former values of the log's own attributes
         self._fields: dict[int, tuple[Recorded, tuple[Any, ...]]] = {}
         self._items: list[tuple[Any, Any, Any]] = []
@@ -38,9 +39,9 @@ class UndoLog:
 
     def commit(self) -> None:
         """Keep the changes."""
-        self.recording = False
         if self._items or self._fields or self.saved:
-            self.saved, self._fields, self._items = {}, {}, []
+            self.commits += 1
+        self._end()
 
     def rollback(self, error: BaseException | None = None) -> None:
         """Restore the state at `begin`."""
@@ -53,7 +54,13 @@ class UndoLog:
             changed.restore_fields(values)
         for name, value in self.saved.items():
             setattr(self, name, value)
-        self.commit()
+        self._end()
+
+    def _end(self) -> None:
+        """Record nothing from now on."""
+        self.recording = False
+        if self._items or self._fields or self.saved:
+            self.saved, self._fields, self._items = {}, {}, []
 
     def changed_items(self) -> list[tuple[Any, Any]]:
         """The lists and dictionaries that changed since `begin`, each with a key; a pair may occur more than once."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from leyden.arguments import refuse_copy
 from leyden.callbacks.transport import ExternalTransport
+from leyden.lightning.payer_models.searches import SearchNeeded
 from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import closed_note
 from leyden.server.gc_pause import gc_paused
@@ -258,18 +259,33 @@ class World(ThreadMoves):
         server = self.server
         return await server.run_in_thread(work) if server is not None and server.runs_here() else work()
 
+    def run_slice(
+        self, clock: VirtualClock, until_ms: int, slices: Slices, report: Callable[[Fired], None] | None = None
+    ) -> bool:
+        """Run a slice of what is due by an instant, as `VirtualClock.run_slice` does. On the server an event raises
+        `SearchNeeded` for a long search: it stays due."""
+        if isinstance(slices, Undivided):
+            return clock.run_slice(until_ms, slices.is_over, report)
+        with self.payments.searches_deferred(slices.is_over):
+            return clock.run_slice(until_ms, slices.is_over, report)
+
     def _catch_up_slice(self, clock: VirtualClock) -> None:
-        """Before a transaction: run what is due; for a request to the server one slice of it, if no move runs it."""
+        """Before a transaction: run what is due; for a request to the server one slice of it, if no move runs it. An
+        event with a long search is left to the server's task."""
         slices = self.slices()
         if isinstance(slices, Undivided):
             clock.catch_up()
         elif not self.running_moves:
-            clock.run_slice(clock.reached(), slices.is_over)
+            with suppress(SearchNeeded):
+                self.run_slice(clock, clock.reached(), slices)
         if not self.running_moves:
             self.transport.flush_responses(slices.is_over)
 
     def real_seconds_until_due(self) -> float | None:
-        """Real seconds until a live clock's next event; None when it is frozen or nothing is scheduled."""
+        """Real seconds until a live clock's next event; None when it is frozen, nothing is scheduled, or a move of time
+        runs what is due."""
+        if self.running_moves:
+            return None
         with self.lock:
             due, clock = self.clock.next_due(), self.clock
             left_ms = None if due is None or not clock.rate else due - clock.now()

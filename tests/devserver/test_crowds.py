@@ -7,43 +7,33 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
-import orjson
 import pytest
 
 from leyden import Sandbox
 from leyden.callbacks.transport import TransportRouter
-from leyden.devserver.control.handlers import control_handlers
-from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.devserver.request_log.resources import RequestRows
 from leyden.devserver.request_log.stream import request_events
 from leyden.server.contract.bind import bind
 from leyden.server.contract.load import load_contract
 from leyden.server.ports import CallbackRequest, CallbackResponse
-from leyden.server.store.store import Store
 from leyden.server.store.tables import row_map
 from leyden.server.store.tables.table_data import TableData
 from leyden.server.store.tinydb.table import IndexedTable
 from leyden.server.system import work_slices
 from leyden.server.system.work_slices import MAX_STEPS, Turns, WorkSlices
-from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
 from leyden.world import config
 from leyden.world.concurrency.async_moves import catch_up
-from leyden.world.config import world_config
 from leyden.world.persistence.encoded_state import BATCH
 from leyden.world.snapshots.frozen_state import FrozenState
 from leyden.world.snapshots.snapshots import dump_world
-from leyden.world.world import World
 from tests.support.gate import Gate
 from tests.support.hosted import Hosted, in_server
+from tests.support.in_loop import HOOK, START_TEXT, ServedInLoop, in_loop
 from tests.support.prompt_network import PromptNetwork
-
-HOOK = "http://shop.localhost/hook"
-START_TEXT = "2030-01-01T00:00:00.000Z"
-START = parse_iso(START_TEXT)
 
 
 def test_counts_are_read_without_reading_a_row(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,65 +158,6 @@ def test_an_advance_lists_the_first_events_and_counts_all(sandbox: Sandbox, monk
 
 
 # Long work on the event loop
-
-
-class ServedInLoop:
-    """The application of a server in the running event loop, with a stopwatch that the test sets."""
-
-    def __init__(self, **config: Any) -> None:
-        plan = world_config(seed=7, start_ms=START, control=True, **config)
-        self.world = World(plan, Store.memory(), control_handlers=control_handlers)
-        self.app = MultiTenantApp({"leyden": self.world})
-        self.rounds = 0
-
-    async def ask(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
-        path, _, query = path.partition("?")
-        headers = [(b"host", b"localhost"), (b"apikey", b"leyden"), (b"content-type", b"application/json")]
-        scope = {
-            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
-            "root_path": "", "headers": headers, "scheme": "http", "client": ("127.0.0.1", 1), "server": None,
-        }  # fmt: skip
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            return {"type": "http.request", "body": b"" if body is None else orjson.dumps(body), "more_body": False}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await self.app(scope, receive, send)
-        answer = orjson.loads(b"".join(message["body"] for message in sent[1:]))
-        assert sent[0]["status"] == status, answer
-        return answer
-
-    async def create(self, **fields: Any) -> Any:
-        body = {"amount": "1000", "description": "tea", "expiresIn": 60, "callbackUrl": HOOK, **fields}
-        return (await self.ask("POST", "/v0/charges", body))["data"]
-
-    async def count_rounds(self) -> None:
-        """Count how often the event loop gets control."""
-        while True:
-            self.rounds += 1
-            await asyncio.sleep(0)
-
-
-def in_loop(
-    scenario: Callable[[ServedInLoop], Coroutine[Any, Any, None]], *, has_control: bool = True, **config: Any
-) -> ServedInLoop:
-    """The server after the scenario. `has_control`: its control plane is built before, and costs no rounds."""
-
-    async def run() -> ServedInLoop:
-        served = ServedInLoop(**config)
-        if has_control:
-            await served.ask("GET", "/sandbox/v1/clock")
-        counting = asyncio.create_task(served.count_rounds())
-        try:
-            await scenario(served)
-        finally:
-            counting.cancel()
-        return served
-
-    return asyncio.run(run())
 
 
 def test_a_slice_ends_after_ten_milliseconds_or_a_hundred_steps() -> None:

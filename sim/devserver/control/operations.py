@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,13 +20,14 @@ from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.bind import handles
-from leyden.server.errors import Conflict, FieldError, InvalidRequest, NotFound, SemanticConflict
+from leyden.server.errors import Conflict, FieldError, InvalidRequest, NotFound, SemanticConflict, StorageUnavailable
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_iso, to_iso
-from leyden.world.concurrency.async_moves import advance_to, run_until_idle, run_until_next_event
+from leyden.world.concurrency.async_moves import advance_to, catch_up, run_until_idle, run_until_next_event
 from leyden.world.engines import prepared_engine
 from leyden.world.moves.move_guard import check_not_waiting, refused_by_move
+from leyden.world.ports import Undivided
 from leyden.world.time.process_clock import NOW, requested_start
 from leyden.world.time.timers import Fired
 from leyden.world.world import World
@@ -163,6 +165,8 @@ class ControlPlane:
                 amount_msat = None
         except ValueError as error:
             refusal = str(error)
+        # On the server a long search is made in a thread, for an event.
+        is_event = world.payments.has_long_searches and not isinstance(world.slices(), Undivided)
         with world.exclusive():
             try:
                 if refusal is not None:
@@ -174,10 +178,15 @@ class ControlPlane:
                     outcome=body["outcome"],
                     delay_ms=delay_ms,
                     late=body["late"],
+                    scheduled=is_event,
                 )
             except ValueError as error:
                 # Raised before anything was sent: an unreadable invoice, or an amount that it does not allow.
                 payment = world.payments.record_refusal(text, amount_msat, str(error), payer=payer)
+        if is_event:
+            with suppress(StorageUnavailable):  # what is due stays due
+                await catch_up(world)
+            payment = world.payments.rows.row(payment["id"]) or payment
         return _payment(payment)
 
     @handles(needs=("query.limit",), recorded=False)

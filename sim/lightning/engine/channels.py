@@ -191,16 +191,15 @@ class Channels(UndoLog):
             if self.on_first_change is not None:
                 self.on_first_change()
 
-    def commit(self) -> None:
-        """Keep the changes made since `begin`."""
-        super().commit()
-        self.queue.log = None
-
     def rollback(self, error: BaseException | None = None) -> None:
         """Restore the state at `begin`."""
         self.queue.rollback()
         self.next_block = 0
         super().rollback(error)
+
+    def _end(self) -> None:
+        super()._end()
+        self.queue.log = None
 
     def record_channel(self, edge: int) -> None:
         """Called before the balances of an edge's channel change."""

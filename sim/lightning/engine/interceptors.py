@@ -107,6 +107,7 @@ class Interceptors:
             "channel": channel, "code": code, "delay_ms": delay_ms, "from_ms": from_ms, "until_ms": until_ms,
             "times": times, "acted": 0,
         }  # fmt: skip
+        engine.before_change()  # an event may end otherwise from now on
         self.rows.put(row)
         self.index.add(row, self._clock.now())
         facts = {name: value for name, value in row.items() if value is not None and name not in ("id", "acted")}
@@ -138,6 +139,7 @@ class Interceptors:
         row = self.rows.row(interceptor_id)
         if row is None:
             raise InterceptError(f"there is no interceptor {quoted(interceptor_id)}: see the list of interceptors")
+        self._engine.before_change()  # an event may end otherwise from now on
         self.rows.delete(interceptor_id)
         self.removed.put({**row, "removed_at": self._clock.now()})
         self._journal.note("interceptor_removed", interceptor_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Unpack, cast
 
 from leyden.errors import PaymentError
@@ -184,6 +186,15 @@ class Payments:
                 f"the receiver has {what} payment {row['id']}, whose invoice is {state}: the payer learns that when "
                 "the result arrives"
             )
+
+    @property
+    def has_long_searches(self) -> bool:
+        """Whether an event can raise `SearchNeeded`: of direct payments, none does."""
+        return False
+
+    def searches_deferred(self, is_over: Callable[[], bool]) -> AbstractContextManager[None]:
+        """A context in which an event raises `SearchNeeded` for a long search, as `Searches.deferred` says."""
+        return nullcontext()
 
     def begin(self) -> None:
         """Start what a new world starts by itself: of direct payments, nothing."""

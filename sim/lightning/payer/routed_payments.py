@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
 from typing import Any
 
@@ -147,6 +148,16 @@ class RoutedPayments(Payments):
         invoices = {row["payment_hash"]: row for row in self._node.invoices.rows}
         self.interceptors.check()
         check_restored(self, {row["id"]: row for row in self.rows}, invoices)
+
+    @property
+    def has_long_searches(self) -> bool:
+        """As for direct payments: where payers work as those of an implementation."""
+        return isinstance(self._sessions.knowledge, PayerModel)
+
+    def searches_deferred(self, is_over: Callable[[], bool]) -> AbstractContextManager[None]:
+        """As for direct payments."""
+        knowledge = self._sessions.knowledge
+        return knowledge.searches.deferred(is_over) if isinstance(knowledge, PayerModel) else nullcontext()
 
     def begin(self) -> None:
         """Start the background traffic of a new network."""

@@ -22,20 +22,15 @@ from typing import NamedTuple
 
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import GOOD, FailureCode
-from leyden.lightning.payer_models.flow_costs import MU_MAX, edge_steps
-from leyden.lightning.payer_models.flow_refinement import Flow, Limits, reduced, refined, squashed
-from leyden.lightning.payer_models.min_cost_flow import min_cost_flow, paths_of
+from leyden.lightning.payer_models.cln_search import ClnSearch
+from leyden.lightning.payer_models.flow_refinement import Limits
 from leyden.lightning.payer_models.payer_model import PayerModel, Session
 from leyden.lightning.routing.mission_control import FailureInterpretation
-from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route
-from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 
 FORGOTTEN_AFTER_MS = 3_600_000
-MAX_PARTS, UNITS, SINGLE_PATH_MSAT = 100, 1_000, 1_000_000
-_MOST_DELAY_WEIGHT = 10.0
+MAX_PARTS = 100
 # Kinds of intelligence: it carried the amount, it failed above the amount, the amount was paid.
 PASSED, FAILED, PAID = 0, 1, 2
-_MAX_ROUNDS = 60  # of one search; askrene stops after 10 seconds
 
 
 class Intelligence(NamedTuple):
@@ -129,46 +124,18 @@ class ClnPayer(PayerModel):
 
     # Routes
 
-    def routes(self, session: Session, amount_msat: int) -> list[Route]:
+    def search(self, session: Session, amount_msat: int) -> ClnSearch:
         """As in `PayerModel`."""
-        limits = self._limits(session)
-        fee_budget, left = session.fee_limit_msat - session.fees_msat, amount_msat
-        flows: list[Flow] = []
-        mu, delay_weight = 1, 1e-6
-        for _ in range(_MAX_ROUNDS):
-            if not left:
-                break
-            new = self._flows(session, limits, left, mu, delay_weight)
-            if new is None:
-                return []
-            new = refined(limits, left, new)
-            delivered = sum(flow.msat for flow in new)
-            if not delivered:
-                continue
-            fees = sum(limits.fee_msat(flow) for flow in new)
-            if fees > fee_budget * delivered / left:
-                if mu < MU_MAX:
-                    mu = 10 if mu == 1 else min(mu + 10, MU_MAX)
-                    continue
-                if fees > fee_budget:
-                    return []
-            if session.final_cltv_blocks + max(limits.blocks(flow) for flow in new) > MAX_CLTV_BLOCKS:
-                if delay_weight > _MOST_DELAY_WEIGHT:
-                    return []
-                delay_weight *= 2
-                continue
-            for flow in new:
-                if limits.reserve(flow, checked=True):
-                    flows.append(flow)
-                    left -= flow.msat
-                    fee_budget -= limits.fee_msat(flow)
-        else:
-            return []
-        limits.release(flows)
-        chosen = reduced(limits, squashed(limits, flows), amount_msat, MAX_PARTS - session.parts_in_flight)
-        if chosen is None or sum(map(limits.fee_msat, chosen)) > session.fee_limit_msat - session.fees_msat:
-            return []
-        return [self.engine.policies.route(flow.edges, flow.msat) for flow in chosen]
+        return ClnSearch(
+            session.payer,
+            session.target,
+            amount_msat,
+            session.fee_limit_msat - session.fees_msat,
+            MAX_PARTS - session.parts_in_flight,
+            session.final_cltv_blocks,
+            self._limits(session),
+            self.engine.router.costs.outgoing.edges_of,
+        )
 
     def _limits(self, session: Session) -> Limits:
         """What each edge may carry for this payment, as far as the payer knows."""
@@ -183,18 +150,3 @@ class ClnPayer(PayerModel):
             known[edge] = max(0, low - amount), max(0, high - amount)
         known |= {edge: (msat, msat) for edge, msat in local.items()}  # their balances have what is in flight
         return Limits(engine.policies, engine.capacity, known, frozenset(local), set(session.policy_retries))
-
-    def _flows(
-        self, session: Session, limits: Limits, amount_msat: int, mu: int, delay_weight: float
-    ) -> list[Flow] | None:
-        """The cheapest flows of an amount; None if it cannot flow."""
-        unit_msat = amount_msat if amount_msat <= SINGLE_PATH_MSAT else max(1, -(-amount_msat // UNITS))
-        steps = edge_steps(limits, amount_msat, unit_msat, mu, delay_weight)
-        ends, edges_from = self.engine.policies.target, self.engine.router.costs.outgoing.edges_of
-        flow = min_cost_flow(session.payer, session.target, -(-amount_msat // unit_msat), steps, edges_from, ends)
-        if flow is None:
-            return None
-        paths = paths_of(session.payer, session.target, flow, ends)
-        if any(len(edges) > MAX_HOPS for edges, _ in paths):
-            return None
-        return [Flow(edges, count * unit_msat) for edges, count in paths]

@@ -16,31 +16,20 @@ hops, where LND adds up the sizes of payloads. Inbound fees do not exist.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import GOOD, NOTHING, POLICY_FAILURES, FailureCode
 from leyden.lightning.payer_models.lnd_estimators import NEVER, AprioriEstimator, Estimator, PairResult
+from leyden.lightning.payer_models.lnd_search import LndSearch, PathCosts
 from leyden.lightning.payer_models.payer_model import FailedShard, PayerModel, Session
 from leyden.lightning.routing.mission_control import FailureInterpretation
-from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route
-from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 
 _MINUTE_MS = 60_000
 MIN_SECOND_CHANCE_MS = MIN_FAILURE_RELAX_MS = _MINUTE_MS
-RISK_FACTOR_BILLIONTHS = 15
 
 Pair = tuple[int, int]
-
-
-class PathCosts(NamedTuple):
-    """What an attempt costs by itself (msat, and millionths of the amount), and the least probability of a path."""
-
-    attempt_msat: int = 100_000
-    attempt_ppm: int = 1_000
-    min_probability: float = 0.01
 
 
 class Interpretation(NamedTuple):
@@ -52,18 +41,6 @@ class Interpretation(NamedTuple):
     policy_pair: Pair | None
     retried: bool
     learned: str
-
-
-class _Label(NamedTuple):
-    """The best path found from a node to the receiver."""
-
-    distance: int
-    weight: int
-    received_msat: int  # what the node has to receive
-    blocks: int
-    probability: float
-    edge: int
-    hops: int
 
 
 class LndPayer(PayerModel):
@@ -168,79 +145,27 @@ class LndPayer(PayerModel):
 
     # Routes
 
-    def routes(self, session: Session, amount_msat: int) -> list[Route]:
-        """As in `PayerModel`: one route for the whole amount."""
-        edges = self.find_path(session, amount_msat)
-        return [] if edges is None else [self.engine.policies.route(edges, amount_msat)]
-
-    def find_path(self, session: Session, amount_msat: int) -> list[int] | None:
-        """The edges of the path with the least distance; None without one that is probable enough.
-
-        The search goes from the receiver to the payer. The distance of a path is the sum of its fees and time lock
-        costs, and the attempt cost divided by its probability: a path that was improved is expanded again.
-        """
-        engine, policies = self.engine, self.engine.policies
-        source, payer, target = policies.source, session.payer, session.target
-        results, estimator, now = self.results_by_node(session.payer), self.estimator, engine.now
-        attempt_cost = self._costs.attempt_msat + amount_msat * self._costs.attempt_ppm // 1_000_000
-        most_received = amount_msat + session.fee_limit_msat - session.fees_msat
-        most_blocks = MAX_CLTV_BLOCKS - session.final_cltv_blocks
-        degree: list[int] = engine.graph.degree.tolist()
-        labels: dict[int, _Label] = {}
-        heap: list[tuple[int, float, int, int, _Label]] = []
-        label, node, serial = _Label(0, 0, amount_msat, 0, 1.0, -1, 0), target, 0
-        while True:
-            sent = label.received_msat
-            for edge in engine.router.costs.incoming.edges_of(node) if sent <= most_received else ():
-                origin = source[edge]
-                if origin == target or not policies.htlc_min_msat[edge] <= sent <= policies.htlc_max_msat[edge]:
-                    continue
-                known, best = results.get(origin, _NO_RESULTS), labels.get(origin)
-                if origin == payer:
-                    if self.local_msat(session, edge) < sent:
-                        continue
-                    fee, blocks, weight = 0, 0, label.weight
-                    chance = estimator.local_pair(now, known, node)
-                elif policies.disabled[edge] or degree[origin] < 2:  # a node with one channel forwards nothing
-                    continue
-                else:
-                    fee = policies.base_msat[edge] + sent * policies.ppm[edge] // 1_000_000
-                    blocks = policies.cltv_delta[edge]
-                    weight = label.weight + fee + sent * blocks * RISK_FACTOR_BILLIONTHS // 1_000_000_000
-                    # Its probability makes no path cheaper.
-                    if best is not None and int(weight + attempt_cost / label.probability) > best.distance:
-                        continue
-                    chance = estimator.pair(now, known, node, sent, engine.capacity[edge >> 1])
-                chance *= label.probability
-                if not chance or chance < self._costs.min_probability or label.blocks + blocks > most_blocks:
-                    continue
-                distance = int(weight + attempt_cost / chance)
-                if best is not None and (
-                    distance > best.distance or (distance == best.distance and chance <= best.probability)
-                ):
-                    continue
-                if label.hops == MAX_HOPS:
-                    continue
-                found = _Label(distance, weight, sent + fee, label.blocks + blocks, chance, edge, label.hops + 1)
-                labels[origin] = found
-                serial += 1
-                heappush(heap, (distance, -chance, serial, origin, found))
-            while heap:
-                _, _, _, node, label = heappop(heap)
-                if labels[node] is label:
-                    break
-            else:
-                return None
-            if node == payer:
-                break
-        edges = []
-        while node != target:
-            edges.append(labels[node].edge)
-            node = policies.target[edges[-1]]
-        return edges
+    def search(self, session: Session, amount_msat: int) -> LndSearch:
+        """As in `PayerModel`: for one route with the whole amount."""
+        engine, payer = self.engine, session.payer
+        return LndSearch(
+            payer,
+            session.target,
+            amount_msat,
+            session.fee_limit_msat - session.fees_msat,
+            session.final_cltv_blocks,
+            engine.now,
+            self.results_by_node(payer),
+            {edge: self.local_msat(session, edge) for edge in engine.out_edges(payer)},
+            engine.policies,
+            engine.capacity,
+            engine.router.costs.incoming,
+            engine.graph.degree.tolist(),
+            self.estimator,
+            self._costs,
+        )
 
 
-_NO_RESULTS: dict[int, PairResult] = {}
 _ONION_CODES = frozenset({0x8000 | 0x4000 | code for code in (4, 5, 6)})  # BADONION | PERM | 4 to 6
 _OUTGOING_CODES = _ONION_CODES | {FailureCode.UNKNOWN_NEXT_PEER, FailureCode.PERMANENT_CHANNEL_FAILURE}
 

@@ -10,12 +10,16 @@ from typing import Any, ClassVar, Protocol
 
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
+from leyden.lightning.payer_models.searches import RouteSearch, Searches
 from leyden.lightning.routing.mission_control import FailureInterpretation
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 from leyden.server.errors import StoreError
 
 Fact = tuple[int, ...]
+
+# Channels times the cost of a search in each: a search takes about 5 ms at this size.
+_LONG_SEARCH = 6_000
 
 
 class Session(Protocol):
@@ -62,6 +66,7 @@ class PayerModel(ABC):
         self.engine = engine
         self._facts: dict[int, dict[int, Fact]] = {}
         self.changed_payers: set[int] = set()  # payers whose facts changed in this commit
+        self.searches = Searches()
 
     # What an implementation has
 
@@ -69,8 +74,8 @@ class PayerModel(ABC):
         """Set the limits of a new session."""
 
     @abstractmethod
-    def routes(self, session: Session, amount_msat: int) -> list[Route]:
-        """Routes that deliver this amount together; none if there are none."""
+    def search(self, session: Session, amount_msat: int) -> RouteSearch:
+        """A search for routes that deliver this amount together, with what the payer knows now."""
 
     @abstractmethod
     def succeeded(self, session: Session, shard: Shard) -> None:
@@ -79,6 +84,14 @@ class PayerModel(ABC):
     @abstractmethod
     def failed(self, session: Session, shard: Shard) -> FailureInterpretation:
         """Learn from a shard that failed."""
+
+    def routes(self, session: Session, amount_msat: int) -> list[Route]:
+        """Routes that deliver this amount together; none if there are none. Raises `SearchNeeded` while searches are
+        deferred."""
+        engine = self.engine
+        state = (engine.commits, engine.now, session.id)
+        takes_long = engine.graph.channels * self.search_cost > _LONG_SEARCH
+        return self.searches.routes(state, takes_long, lambda: self.search(session, amount_msat))
 
     def last_key(self) -> int:
         """The number of possible keys of a fact: keys are below it."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 
+from leyden.lightning.payer_models.searches import SearchNeeded
 from leyden.world.ports import Slices
 from leyden.world.time.clock import LAST_MS, VirtualClock
 from leyden.world.time.refused_moves import with_reached_instant
@@ -160,14 +161,17 @@ async def _pause(world: World, slices: Slices) -> None:
 async def _run_due(
     world: World, clock: VirtualClock, until_ms: int, slices: Slices, report: Callable[[Fired], None] | None = None
 ) -> None:
-    """Run what is due by `until_ms`, in slices. A reset ends this."""
+    """Run what is due by `until_ms`, in slices; long searches for routes run in a thread. A reset ends this."""
     world.running_moves += 1
     try:
         with world.transport.responses_held():
             while True:
-                with world.lock:
-                    if world.clock is not clock or clock.run_slice(until_ms, slices.is_over, report):
-                        return
+                try:
+                    with world.lock:
+                        if world.clock is not clock or world.run_slice(clock, until_ms, slices, report):
+                            return
+                except SearchNeeded as needed:
+                    needed.keep(await world.run_apart(needed.search.routes))
                 await slices.pause()
     finally:
         world.running_moves -= 1
