@@ -222,26 +222,27 @@ def stopped_note(row: DeliveryRow) -> str:
     return STOPPED_BEFORE if row["status"] == STOPPED and not (attempts and attempts[-1].status == GONE) else ""
 
 
-def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attempt], str] | None) -> dict[str, Any]:
-    """A delivery as the control API returns it.
+def attempt_resource(
+    row: DeliveryRow, number: int, attempt: Attempt, signature: Callable[[DeliveryRow, Attempt], str] | None
+) -> dict[str, Any]:
+    """An attempt of a delivery as the control API returns it, with the headers that its `signature` completes."""
+    shown: dict[str, Any] = {
+        "number": number,
+        "at": to_iso(attempt.at),
+        "status": attempt.status,
+        "error": attempt.error,
+        # Of an attempt whose response was not recorded the end is not known.
+        "latencyMs": None if attempt.ended_at is None or attempt.error == LOST else attempt.latency_ms,
+        "note": attempt.note,
+    }
+    if signature is not None:
+        shown["headers"] = attempt_headers(row, number, attempt.at, attempt.timestamp_s, signature(row, attempt))
+    return shown
 
-    `body` is the exact text that is sent; `signature(row, attempt)` gives the signature of an attempt. Without a
-    `signature` bodies and headers are left out.
-    """
-    log = AttemptLog(row).attempts()
-    attempts: list[dict[str, Any]] = [
-        {
-            "number": number,
-            "at": to_iso(attempt.at),
-            "status": attempt.status,
-            "error": attempt.error,
-            # Of an attempt whose response was not recorded the end is not known.
-            "latencyMs": None if attempt.ended_at is None or attempt.error == LOST else attempt.latency_ms,
-            "note": attempt.note,
-        }
-        for number, attempt in enumerate(log, 1)
-    ]
-    resource = {
+
+def delivery_fields(row: DeliveryRow, *, with_body: bool) -> dict[str, Any]:
+    """A delivery as the control API returns it, with no attempt yet. `body` is the exact text that is sent."""
+    fields = {
         "id": row["id"],
         "chargeId": row["resource_id"],
         "event": row["event"],
@@ -252,11 +253,20 @@ def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attemp
         "dueAt": None if row["due_at"] is None else to_iso(row["due_at"]),
         "replayedFrom": row.get("replayed_from"),
         "note": stopped_note(row),
-        "attempts": attempts,
+        "attempts": [],
     }
-    if signature is not None:
-        resource["body"] = row["body"]
-        for shown, attempt in zip(attempts, log, strict=True):
-            signed = signature(row, attempt)
-            shown["headers"] = attempt_headers(row, shown["number"], attempt.at, attempt.timestamp_s, signed)
-    return resource
+    if with_body:
+        fields["body"] = row["body"]
+    return fields
+
+
+def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attempt], str] | None) -> dict[str, Any]:
+    """A delivery with its attempts, as the control API returns it.
+
+    `signature(row, attempt)` gives the signature of an attempt. Without a `signature` bodies and headers are left out.
+    """
+    attempts = [
+        attempt_resource(row, number, attempt, signature)
+        for number, attempt in enumerate(AttemptLog(row).attempts(), 1)
+    ]
+    return {**delivery_fields(row, with_body=signature is not None), "attempts": attempts}

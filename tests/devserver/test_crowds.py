@@ -440,6 +440,30 @@ def test_a_page_of_deliveries_with_bodies_is_read_in_slices(monkeypatch: pytest.
     in_loop(scenario)
 
 
+def test_a_delivery_with_many_attempts_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+
+    async def scenario(served: ServedInLoop) -> None:
+        await served.create()
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "61s"})
+        [row] = (await served.ask("GET", "/sandbox/v1/deliveries"))["data"]
+        path = f"/sandbox/v1/deliveries/{row['id']}"
+        for number in range(1, 40):
+            assert len((await served.ask("POST", f"{path}/replay"))["attempts"]) == number
+        for target in (path, "/sandbox/v1/deliveries?bodies=true"):
+            rounds = served.rounds
+            found = await served.ask("GET", target)
+            delivery = found if target == path else found["data"][0]
+            assert [one["number"] for one in delivery["attempts"]] == [*range(1, 41)]
+            assert served.rounds - rounds >= 40
+        reading = asyncio.create_task(served.ask("GET", path, status=404))
+        await asyncio.sleep(0)
+        await served.ask("POST", "/sandbox/v1/reset")
+        assert "no delivery with this id" in (await reading)["detail"]
+
+    in_loop(scenario)
+
+
 def test_the_details_of_a_charge_with_many_payments_are_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
 

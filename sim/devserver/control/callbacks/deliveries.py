@@ -11,11 +11,12 @@ from leyden.devserver.control.callbacks.dead_ends import dead_end
 from leyden.devserver.control.callbacks.wait_notes import wait_note
 from leyden.devserver.control.pages import Page, created_between, page
 from leyden.devserver.control.sandbox_state import over_http
+from leyden.devserver.control.slices import in_slices
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
 from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import delivery_resource, is_in_flight
+from leyden.server.callbacks.deliveries import attempt_resource, delivery_fields, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.signing import SecretRow, stops_at_ms
 from leyden.server.charges.lists import query_instant
@@ -25,6 +26,7 @@ from leyden.server.http.request import Request
 from leyden.server.printable import cut
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_iso, to_iso
+from leyden.stepwise import Stepwise, run_to_end
 from leyden.world.attempt_notes import attempt_note, place_note, shorter_timeout
 from leyden.world.concurrency.async_moves import hold_events
 from leyden.world.time.clock import LAST_MS
@@ -55,27 +57,36 @@ class CallbackControl:
         )
         rows, found["data"] = found["data"], []
         for row in rows:
-            found["data"].append(_delivery(row, world, bodies=bodies))
-            if slices.is_over():
-                await slices.pause()
-                if world.service.outbox is not outbox:
-                    return await self.list_deliveries(call)  # a reset: these deliveries are of the former run
+            steps = _delivery_steps(row, world, bodies=bodies)
+            delivery = await in_slices(world, steps, lambda: world.lock, slices)
+            if delivery is None:
+                return await self.list_deliveries(call)  # a reset: these deliveries are of the former run
+            found["data"].append(delivery)
         return found
 
     @handles(raises=(NotFound,), needs=("path.id",), recorded=False)
-    def get_delivery(self, call: Request) -> dict[str, Any]:
+    async def get_delivery(self, call: Request) -> dict[str, Any]:
         """One delivery, with the exact bytes of its attempts."""
-        return _delivery(self._find(call.path["id"]), self._world)
+        world, delivery = self._world, None
+        while delivery is None:
+            steps = _delivery_steps(self._find(call.path["id"]), world)
+            delivery = await in_slices(world, steps, lambda: world.lock)
+        return delivery
 
     @handles(raises=(NotFound, Conflict, SemanticConflict), needs=("path.id",))
-    def replay_delivery(self, call: Request) -> dict[str, Any]:
+    async def replay_delivery(self, call: Request) -> dict[str, Any]:
         """Send one delivery's message again, now or later."""
-        row = self._find(call.path["id"])
-        when_ms = self._when(call.body)
-        reason = self._not_replayable(row)
-        if reason is not None:
-            raise Conflict(reason)
-        return _delivery(self._world.service.outbox.replay(row["id"], when_ms), self._world)
+        world = self._world
+        with world.exclusive():
+            row = self._find(call.path["id"])
+            when_ms = self._when(call.body)
+            reason = self._not_replayable(row)
+            if reason is not None:
+                raise Conflict(reason)
+            row = world.service.outbox.replay(row["id"], when_ms)
+        hold_events(world)
+        delivery = await in_slices(world, _delivery_steps(row, world), lambda: world.lock)
+        return run_to_end(_delivery_steps(row, world)) if delivery is None else delivery
 
     @handles(raises=(SemanticConflict,))
     async def replay_deliveries(self, call: Request) -> dict[str, Any]:
@@ -298,20 +309,24 @@ def _refusal(pointer: str, detail: str) -> SemanticConflict:
     return SemanticConflict(detail, field_errors=[FieldError(pointer, detail)])
 
 
-def _delivery(row: DeliveryRow, world: World, *, bodies: bool = True) -> dict[str, Any]:
-    resource = delivery_resource(row, world.service.outbox.signature if bodies else None)
+def _delivery_steps(row: DeliveryRow, world: World, *, bodies: bool = True) -> Stepwise[dict[str, Any]]:
+    """A delivery with its attempts, one in each step."""
+    resource = delivery_fields(row, with_body=bodies)
     if waits := place_note(world, row):
         resource["note"] = f"it {waits}: let the receivers answer{shorter_timeout(world)}"
-    attempts = AttemptLog(row).attempts()
-    for shown, attempt in zip(resource["attempts"], attempts, strict=True):
-        hit = world.faults.hits.shown(row["id"], shown["number"])
+    attempts, signature = AttemptLog(row).attempts(), world.service.outbox.signature if bodies else None
+    for number, attempt in enumerate(attempts, 1):
+        shown = attempt_resource(row, number, attempt, signature)
+        hit = world.faults.hits.shown(row["id"], number)
         shown["dueAt"] = to_iso(attempt.due_at)
         shown["answeredAt"] = None if attempt.ended_at is None else to_iso(attempt.ended_at)
         shown["fault"] = None if hit is None else hit["kind"]
-        shown["note"] = attempt_note(world, row, shown["number"], attempts)
+        shown["note"] = attempt_note(world, row, number, attempts)
         if bodies:
             shown["answer"] = attempt.response_body
             shown["answerHeaders"] = attempt.response_headers
             shown["answerHeadersLeftOut"] = attempt.headers_left_out
             shown["sent"] = None if hit is None else hit["sent"]
+        resource["attempts"].append(shown)
+        yield
     return resource
