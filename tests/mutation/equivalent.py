@@ -117,6 +117,8 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
      'ValueError(f"the reference model has no rules for the overlay {name!r}: choose among {known}")',
      "ValueError(None)"): _TEXT,
     ("sim/harness/model/timeline.py", "Timeline.schedule", "1", "2"): "the numbers have the same order",
+    ("sim/harness/model/callbacks.py", "", "latency_ms: int = 0", "latency_ms: int = None"):
+        "every reply that is waited for gives its latency",
     ("sim/harness/model/rules.py", "", "strict: bool = False", "strict: bool = None"): _FALSE,
     ("sim/harness/model/requests.py", "",
      'Operation("getLightningAddress", "GET", "/.well-known/lnurlp/{user}", secured=False, wallet=True)',
