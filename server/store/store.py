@@ -12,6 +12,7 @@ from tinydb import TinyDB
 from leyden.server.store.rows import RowStorage, Snapshot
 from leyden.server.store.storage import JournalStorage, Policy
 from leyden.server.store.tables.fill import fill
+from leyden.server.store.tables.row_map import RowMap
 from leyden.server.store.tinydb import export
 from leyden.server.store.tinydb.table import IndexedTable
 
@@ -73,6 +74,11 @@ class Store(RowStorage):
         """Remove every table, in one commit."""
         with self.commit():
             self.db.drop_tables()
+
+    def discard(self) -> None:
+        """Free the memory of a store that nobody uses any more; what refers to it may refer to itself."""
+        for data in self.tables.values():
+            data.rows, data.keys, data.indexes, data.tallies = RowMap(), {}, {}, {}
 
     def load(self, state: Snapshot | Store) -> None:
         """Fill empty tables with the rows of the snapshot, under their ids, in one commit. The rows of another store,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.types import Message, Receive, Scope, Send
@@ -19,6 +19,7 @@ from leyden.devserver.request_log.stream import EventStreams
 from leyden.devserver.sandboxes.event_runner import EventRunner
 from leyden.devserver.sandboxes.operations import ttl_text
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
+from leyden.devserver.sandboxes.removal import free
 from leyden.devserver.sandboxes.routing import below_url, needs_key, route
 from leyden.devserver.sandboxes.server_control import FORK_PATH, SandboxSettings, ServerControl
 from leyden.devserver.server_responses import LINK_ENDED, failure, respond_lnurl_error
@@ -141,11 +142,13 @@ class MultiTenantApp:
         self._events.watch(sandbox)
 
     def remove_sandbox(self, sandbox: ServedSandbox, why: str = "") -> None:
-        """End a sandbox: nothing happens in it any more, and what waits for it is refused. By default its time to live
-        is over."""
+        """End a sandbox, and refuse what waits for it. By default its time to live is over."""
         self._registry.remove(sandbox, why or ttl_text(sandbox))
         self._events.forget(sandbox)
-        self._end(sandbox.world)
+        self._locks.pop(sandbox.world, None)
+        sandbox.world.end()
+        self._start(sandbox.world.close_external_transport())
+        self._start(free(sandbox))
         sandbox.world.request_log.close()
         self._streams.end(sandbox.world)
 
@@ -160,12 +163,13 @@ class MultiTenantApp:
             raise SemanticConflict("this server creates no sandboxes: use `leyden serve`, or Sandbox.serve() in Python")
         return await self._server_control.copies.fork(world, state, rate, fields)
 
-    def _end(self, world: World) -> None:
-        self._locks.pop(world, None)
-        world.end()
-        closing = asyncio.get_running_loop().create_task(world.close_external_transport())
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+    def run_in_background(self, work: Callable[[], None]) -> None:
+        """Run `work()` in a thread, and do not wait for its end."""
+        self._start(run_in_thread(work))
+
+    def _start(self, ending: Coroutine[Any, Any, None]) -> None:
+        self._closing.add(task := asyncio.get_running_loop().create_task(ending))
+        task.add_done_callback(self._closing.discard)
 
     def report_ignored(self, text: str, world: World) -> str:
         """Log the text about an ignored field once. Returns it without secrets."""

@@ -86,6 +86,9 @@ class HostServer(Protocol):
     def run_in_thread(self, work: Callable[[], Result]) -> Awaitable[Result]:
         """The result of `work()`, which runs in a thread while the server answers other requests."""
 
+    def run_in_background(self, work: Callable[[], None]) -> None:
+        """Run `work()` in a thread, and do not wait for its end."""
+
     def before_events(self, call: Callable[[], None]) -> None:
         """Call this before the events run that the present request made due, or when the request ends."""
 

@@ -182,6 +182,7 @@ class World(ThreadMoves):
         if (former := self._before_reset) is not None:
             former.end()
             self._before_reset = None
+            self._free(former)
 
     def rollback(self, error: BaseException) -> None:
         """Return to the parts from before a reset, if there was one."""
@@ -197,6 +198,21 @@ class World(ThreadMoves):
         with self.lock:
             self.has_ended = True
             self._components.end(is_last=True)
+
+    def discard(self) -> None:
+        """Free the memory of a world that has ended, and that nobody uses any more. The garbage collector, which counts
+        objects and not bytes, would come late to it."""
+        self.payments.discard()
+        self.store.discard()
+        self.snapshots = StoredSnapshots()
+
+    def _free(self, ended: Components) -> None:
+        """Free the memory of a network that has ended: on the server in a thread, because that takes a while."""
+        server, free = self.server, ended.payments.discard
+        if server is not None and server.runs_here():
+            server.run_in_background(free)
+        else:
+            free()
 
     # The server around it
 

@@ -124,6 +124,7 @@ ALLOWED = {
     ("sim/devserver/multi_tenant.py", "asyncio"),
     ("sim/devserver/request_log/stream.py", "asyncio"),
     ("sim/devserver/sandboxes/event_runner.py", "asyncio"),
+    ("sim/devserver/sandboxes/removal.py", "asyncio"),
     ("sim/devserver/awaited_delivery.py", "asyncio"),
     ("sim/devserver/listen.py", "asyncio"),
     ("sim/harness/targets/hosted.py", "asyncio"),

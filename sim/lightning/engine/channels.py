@@ -62,6 +62,12 @@ class Channels(UndoLog):
         self.reseeds: tuple[tuple[int, int], ...] = ()
         self.height = self.next_block = 0
 
+    def discard(self) -> None:
+        """The network has ended, and nothing may be done with it: free its memory now. What refers to it may refer to
+        itself, and the garbage collector, which counts objects and not bytes, would come late to that."""
+        while self.__dict__:
+            self.__dict__.popitem()
+
     # Time
 
     def block_height(self) -> int:

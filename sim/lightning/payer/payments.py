@@ -199,6 +199,9 @@ class Payments:
     def begin(self) -> None:
         """Start what a new world starts by itself: of direct payments, nothing."""
 
+    def discard(self) -> None:
+        """The world has ended: free what takes much memory. Of direct payments, nothing does."""
+
     def resume(self) -> None:
         """Set the timers of the payments that have not ended, after the store was opened."""
         for status in (_IN_FLIGHT, HELD):

@@ -163,6 +163,11 @@ class RoutedPayments(Payments):
         """Start the background traffic of a new network."""
         self.background.begin()
 
+    def discard(self) -> None:
+        """As for direct payments: the network."""
+        self._numbers.clear()
+        self.engine.discard()
+
     def resume(self) -> None:
         """Set the timers of the payments and of the network, after the store was opened."""
         super().resume()

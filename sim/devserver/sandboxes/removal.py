@@ -1,0 +1,17 @@
+"""The memory of a sandbox that was removed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from leyden.devserver.sandboxes.registry import ServedSandbox
+from leyden.server.system.work_threads import run_in_thread
+
+_POLL_S = 0.05
+
+
+async def free(sandbox: ServedSandbox) -> None:
+    """Free the memory of a removed sandbox, in a thread, when its last request has ended."""
+    while sandbox.requests_in_progress:
+        await asyncio.sleep(_POLL_S)
+    await run_in_thread(sandbox.world.discard)
