@@ -95,6 +95,13 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
      f"{_ISSUE} comment=None, )"): "the comment is stored, and no answer has it",
     ("server/charges/lifecycle.py", "Lifecycle.apply", "dict(row)", "dict(None)"): _NOT_REPORTED,
     ("server/charges/lifecycle.py", "Lifecycle.apply", "draft = dict(row)", "draft = None"): _NOT_REPORTED,
+    ("server/charges/lifecycle.py", "Lifecycle.apply",
+     '.note("refused", draft["id"], trigger=trigger, refuse=rule.refuse)',
+     '.note("refused", draft["id"], refuse=rule.refuse)'): _NOT_REPORTED,
+    ("server/callbacks/deliveries.py", "attempt_headers", '"user-agent"', '"USER-AGENT"'):
+        "the name of a header has no case: RFC 9110, 5.1",
+    ("server/callbacks/attempts.py", "delivery_summary", '"replay_orders"', '"REPLAY_ORDERS"'):
+        "key figures of notebooks, which no request shows",
     ("server/callbacks/outbox.py", "Outbox.resume", 'row["due_at"] or 0', 'row["due_at"] and 0'):
         "after a restart deliveries of one instant have any order",
     ("sim/harness/model/rules.py", "_field_error", '"amounts"', '"AMOUNTS"'): _TEXT,
