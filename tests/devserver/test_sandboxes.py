@@ -302,10 +302,7 @@ def test_a_deleted_sandbox_answers_401_with_the_reason_and_leaves_the_memory() -
             assert answer.headers["www-authenticate"] == 'ApiKey header="apikey"'
         again = await server.ask("DELETE", f"{BOXES}/{box['id']}")
         assert (again.status, "was deleted" in again.body["detail"]) == (404, True)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        gc.collect()
-        assert world() is None
+        await until(lambda: gc.collect() >= 0 and world() is None)
 
     in_server(scenario)
 

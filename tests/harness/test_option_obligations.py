@@ -74,8 +74,8 @@ def test_snapshots_and_forks(
 
 
 def test_a_list_with_the_members_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = deliveries._delivery
-    monkeypatch.setattr(deliveries, "_delivery", lambda row, world, bodies=True: shown(row, world, bodies=True))
+    steps = deliveries._delivery_steps
+    monkeypatch.setattr(deliveries, "_delivery_steps", lambda row, world, bodies=True: steps(row, world, bodies=True))
     assert violation_of("list-members") is not None
 
 
