@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -275,14 +275,17 @@ class World(ThreadMoves):
         server = self.server
         return await server.run_in_thread(work) if server is not None and server.runs_here() else work()
 
+    @property
+    def defers_searches(self) -> bool:
+        """Whether a long search for a route runs in a thread: for a request to the server, with payers that need it."""
+        return self.payments.has_long_searches and not isinstance(self.slices(), Undivided)
+
     def run_slice(
         self, clock: VirtualClock, until_ms: int, slices: Slices, report: Callable[[Fired], None] | None = None
     ) -> bool:
-        """Run a slice of what is due by an instant, as `VirtualClock.run_slice` does. On the server an event raises
-        `SearchNeeded` for a long search: it stays due."""
-        if isinstance(slices, Undivided):
-            return clock.run_slice(until_ms, slices.is_over, report)
-        with self.payments.searches_deferred(slices.is_over):
+        """Run a slice of what is due by an instant, as `VirtualClock.run_slice` does. While searches are deferred an
+        event raises `SearchNeeded` for a long one, and stays scheduled."""
+        with self.payments.searches_deferred(slices.is_over) if self.defers_searches else nullcontext():
             return clock.run_slice(until_ms, slices.is_over, report)
 
     def _catch_up_slice(self, clock: VirtualClock) -> None:

@@ -24,6 +24,20 @@ AMOUNTS = ("50000", "200000000", "450000000")
 SEARCHES: dict[str, Any] = {"lnd": LndSearch, "lnd-bimodal": LndSearch, "ldk": LdkSearch, "cln": ClnSearch}
 
 
+class PausedSearch:
+    """Called in each search: it signals that one runs, and pauses it until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.started, self.may_go_on = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.started.set()
+        assert self.may_go_on.wait(10)
+
+    async def wait(self) -> None:
+        assert await asyncio.to_thread(self.started.wait, 10)
+
+
 @pytest.fixture(autouse=True)
 def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each slice is over at once: so every search is one that others would wait for."""
@@ -88,27 +102,22 @@ def test_no_search_runs_in_the_event_loop_and_all_ends_as_in_one_piece(
     assert [*served.world.payments.rows] == [*sandbox.world.payments.rows]
     last = [*sandbox.world.payments.rows][-1]
     assert payer == "lnd-bimodal" or "pay less, such as" in last["reason"], "the searches for an advice count, too"
-    assert len(threads) == 2 * deferred, "each search was made once"
+    assert len(threads) == 2 * deferred, "each search ran once"
 
 
 def test_other_requests_are_answered_during_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, may_end = threading.Event(), threading.Event()
-
-    def before() -> None:
-        begun.set()
-        assert may_end.wait(10)
-
-    watch(monkeypatch, "ldk", before)
+    search = PausedSearch()
+    watch(monkeypatch, "ldk", search)
 
     async def scenario(served: ServedInLoop) -> None:
         await pay_some(served.ask, 1)
-        moving = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "10m"}))
-        assert await asyncio.to_thread(begun.wait, 10)
+        advance = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "10m"}))
+        await search.wait()
         assert (await served.ask("GET", "/sandbox/v1/clock"))["now"] == "2030-01-01T00:00:00.000Z"
         [payment] = served.world.payments.rows
         assert (payment["status"], payment["attempts"]) == ("in_flight", [])
-        may_end.set()
-        await moving
+        search.may_go_on.set()
+        await advance
         assert (await served.ask("GET", f"/sandbox/v1/payments/{payment['id']}"))["status"] == "succeeded"
 
     in_loop(scenario, network="scale-free:60,payer=ldk")
@@ -131,11 +140,7 @@ def test_a_change_of_the_network_during_a_search_counts(
 ) -> None:
     """A payment is sent in the state that the network has then, as if the change had come before the advance."""
     network = f"scale-free:60,payer={payer}"
-    begun, may_end = threading.Event(), threading.Event()
-
-    def before() -> None:
-        begun.set()
-        assert may_end.wait(10)
+    search = PausedSearch()
 
     async def prepare(ask: Callable[..., Any]) -> None:
         if change == "no fail":
@@ -148,15 +153,15 @@ def test_a_change_of_the_network_during_a_search_counts(
         await ask("POST", "/sandbox/v1/clock/advance", {"by": "10m"})
 
     sandbox = run_undivided(network, undivided)
-    watch(monkeypatch, payer, before)
+    watch(monkeypatch, payer, search)
 
     async def scenario(served: ServedInLoop) -> None:
         await prepare(served.ask)
-        moving = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "10m"}))
-        assert await asyncio.to_thread(begun.wait, 10)
+        advance = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "10m"}))
+        await search.wait()
         await served.ask(*CHANGES[change])
-        may_end.set()
-        await moving
+        search.may_go_on.set()
+        await advance
 
     served = in_loop(scenario, network=network)
     assert [*served.world.payments.rows] == [*sandbox.world.payments.rows]
@@ -164,25 +169,24 @@ def test_a_change_of_the_network_during_a_search_counts(
 
 def test_changes_without_end_do_not_keep_a_payment_from_its_search(monkeypatch: pytest.MonkeyPatch) -> None:
     channel = ("POST", "/sandbox/v1/network/nodes/n1/channels", {"peer": "n5", "capacity": "900000"})
-    begun, may_end = threading.Event(), threading.Event()
+    search = PausedSearch()
 
     def before() -> None:
         if threading.current_thread() is not threading.main_thread():
-            begun.set()
-            assert may_end.wait(10)
-            may_end.clear()
+            search()
+            search.may_go_on.clear()
 
     threads = watch(monkeypatch, "cln", before)
 
     async def scenario(served: ServedInLoop) -> None:
         await pay_some(served.ask, 1)
-        moving = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "5s"}))
+        advance = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "5s"}))
         for _ in range(3):
-            assert await asyncio.to_thread(begun.wait, 10)
-            begun.clear()
+            await search.wait()
+            search.started.clear()
             await served.ask(*channel)
-            may_end.set()
-        await moving
+            search.may_go_on.set()
+        await advance
         main = threading.main_thread().name
         assert [name == main for name in threads] == [False] * 3 + [True]
 
@@ -192,23 +196,18 @@ def test_changes_without_end_do_not_keep_a_payment_from_its_search(monkeypatch: 
 def test_a_payment_that_comes_during_a_search_is_sent_before_and_gets_its_own_routes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begun, may_end = threading.Event(), threading.Event()
-
-    def before() -> None:
-        begun.set()
-        assert may_end.wait(10)
-
-    watch(monkeypatch, "ldk", before)
+    search = PausedSearch()
+    watch(monkeypatch, "ldk", search)
 
     async def scenario(served: ServedInLoop) -> None:
         first, second = [await served.create(amount=amount) for amount in ("400000000", "70000")]
         payment = {"request": first["invoice"]["request"], "payer": "ana", "delay": 20}
         await served.ask("POST", "/sandbox/v1/payments", payment)
-        moving = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "10m"}))
-        assert await asyncio.to_thread(begun.wait, 10)
+        advance = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "10m"}))
+        await search.wait()
         await served.ask("POST", "/sandbox/v1/payments", {"request": second["invoice"]["request"], "payer": "ben"})
-        may_end.set()
-        await moving
+        search.may_go_on.set()
+        await advance
         rows = [*served.world.payments.rows]
         assert [row["status"] for row in rows] == ["succeeded", "succeeded"]
         assert [sum(one["amount_msat"] for one in row["attempts"]) for row in rows] == [400_000_000, 70_000]
@@ -218,21 +217,16 @@ def test_a_payment_that_comes_during_a_search_is_sent_before_and_gets_its_own_ro
 
 
 def test_a_reset_ends_an_advance_that_waits_for_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, may_end = threading.Event(), threading.Event()
-
-    def before() -> None:
-        begun.set()
-        assert may_end.wait(10)
-
-    watch(monkeypatch, "lnd", before)
+    search = PausedSearch()
+    watch(monkeypatch, "lnd", search)
 
     async def scenario(served: ServedInLoop) -> None:
         await pay_some(served.ask, 1)
-        moving = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "10m"}, status=409))
-        assert await asyncio.to_thread(begun.wait, 10)
+        advance = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "10m"}, status=409))
+        await search.wait()
         await served.ask("POST", "/sandbox/v1/reset")
-        may_end.set()
-        assert "reset" in (await moving)["detail"]
+        search.may_go_on.set()
+        assert "reset" in (await advance)["detail"]
         assert not (await served.ask("GET", "/sandbox/v1/payments"))["data"]
 
     in_loop(scenario, network="scale-free:60,payer=lnd")
@@ -261,20 +255,15 @@ def test_a_request_to_a_live_clock_leaves_a_search_to_the_task_of_the_server(mon
 
 
 def test_the_task_of_the_server_does_not_spin_during_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, may_end = threading.Event(), threading.Event()
-    rounds = 0
+    search, rounds = PausedSearch(), 0
     run_live = EventRunner.run_live
-
-    def before() -> None:
-        begun.set()
-        assert may_end.wait(10)
 
     async def counted(self: EventRunner, world: World) -> None:
         nonlocal rounds
         rounds += 1
         await run_live(self, world)
 
-    watch(monkeypatch, "ldk", before)
+    watch(monkeypatch, "ldk", search)
     monkeypatch.setattr(EventRunner, "run_live", counted)
 
     async def scenario(server: Hosted) -> None:
@@ -283,13 +272,13 @@ def test_the_task_of_the_server_does_not_spin_during_a_search(monkeypatch: pytes
         charge = await server.ok("POST", "/v0/charges", {"amount": "50000", "description": "tea"}, key=box["apiKey"])
         payment = {"request": charge["data"]["invoice"]["request"]}
         paying = asyncio.create_task(server.ok("POST", "/sandbox/v1/payments", payment, key=box["apiKey"]))
-        assert await asyncio.to_thread(begun.wait, 10)
+        await search.wait()
         server.now_ms += 50
         await server.ok("GET", "/sandbox/v1/clock", key=box["apiKey"])
         rounds = 0
         await asyncio.sleep(0.2)
         assert rounds < 10
-        may_end.set()
+        search.may_go_on.set()
         assert (await paying)["status"] == "in_flight"
         server.now_ms += 60_000
         for _ in range(200):
@@ -325,7 +314,7 @@ def test_results_are_those_of_one_event_in_one_state() -> None:
             run(state, *wanted)
         found = raised.value.search
         assert isinstance(found, Given)
-        raised.value.keep(found.routes())
+        raised.value.add_result(found.routes())
         return found
 
     first, second, other = Given(1), Given(2), Given(3)
@@ -342,7 +331,7 @@ def test_results_are_those_of_one_event_in_one_state() -> None:
     assert run((2,), first) == [1]
     for state in (4, 5, 6):
         needed((state,), first)
-    assert run((7,), second) == [2], "three results that no event used: it is made in the event"
+    assert run((7,), second) == [2], "three results that no event used: it is run in the event"
     needed((8,), first)
 
 

@@ -24,8 +24,8 @@ class ServedInLoop:
     """The application of a server in the running event loop, with a stopwatch that the test sets."""
 
     def __init__(self, **config: Any) -> None:
-        plan = world_config(seed=7, start_ms=START, control=True, **config)
-        self.world = World(plan, Store.memory(), control_handlers=control_handlers)
+        settings = world_config(seed=7, start_ms=START, control=True, **config)
+        self.world = World(settings, Store.memory(), control_handlers=control_handlers)
         self.app = MultiTenantApp({"leyden": self.world})
         self.rounds = 0
 

@@ -27,7 +27,6 @@ from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.concurrency.async_moves import advance_to, catch_up, run_until_idle, run_until_next_event
 from leyden.world.engines import prepared_engine
 from leyden.world.moves.move_guard import check_not_waiting, refused_by_move
-from leyden.world.ports import Undivided
 from leyden.world.time.process_clock import NOW, requested_start
 from leyden.world.time.timers import Fired
 from leyden.world.world import World
@@ -165,8 +164,7 @@ class ControlPlane:
                 amount_msat = None
         except ValueError as error:
             refusal = str(error)
-        # On the server a long search is made in a thread, for an event.
-        is_event = world.payments.has_long_searches and not isinstance(world.slices(), Undivided)
+        is_event = world.defers_searches  # only an event can wait for a search
         with world.exclusive():
             try:
                 if refusal is not None:
@@ -184,7 +182,7 @@ class ControlPlane:
                 # Raised before anything was sent: an unreadable invoice, or an amount that it does not allow.
                 payment = world.payments.record_refusal(text, amount_msat, str(error), payer=payer)
         if is_event:
-            with suppress(StorageUnavailable):  # what is due stays due
+            with suppress(StorageUnavailable):  # the event runs when the disk accepts it
                 await catch_up(world)
             payment = world.payments.rows.row(payment["id"]) or payment
         return _payment(payment)

@@ -138,23 +138,25 @@ class LdkSearch:
     def _selected(self, paths: list[_Path]) -> list[_Path]:
         """The paths that deliver the amount exactly: the most expensive ones are left out, or deliver less."""
         excess = sum(path.value_msat for path in paths) - self.amount_msat
-        kept: list[_Path] = []
+        selected: list[_Path] = []
         left = len(paths)
         for path in sorted(paths, key=self._cost_share, reverse=True):
             if left > 1 and path.value_msat <= excess:
                 excess -= path.value_msat
                 left -= 1
             else:
-                kept.append(path)
+                selected.append(path)
         if excess > 0:
-            kept.sort(key=lambda path: (sum(self.policies.ppm[edge] for edge in path.edges), -self._cost(path)))
+            selected.sort(key=lambda path: (sum(self.policies.ppm[edge] for edge in path.edges), -self._cost(path)))
             least = self.policies.htlc_min_msat
-            number = next((at for at, one in enumerate(kept) if one.value_msat - excess >= least[one.edges[-1]]), None)
+            number = next(
+                (at for at, one in enumerate(selected) if one.value_msat - excess >= least[one.edges[-1]]), None
+            )
             if number is None:
                 return []
-            kept[number] = kept[number]._replace(value_msat=kept[number].value_msat - excess)
+            selected[number] = selected[number]._replace(value_msat=selected[number].value_msat - excess)
         merged: dict[tuple[int, ...], _Path] = {}
-        for path in kept:
+        for path in selected:
             same = merged.get(tuple(path.edges))
             value = path.value_msat + (0 if same is None else same.value_msat)
             merged[tuple(path.edges)] = path._replace(value_msat=value)

@@ -87,7 +87,7 @@ class LndSearch(NamedTuple):
                     if self.local[edge] < sent:
                         continue
                     fee, blocks, weight = 0, 0, label.weight
-                    chance = estimator.local_pair(now, known, node)
+                    probability = estimator.local_pair(now, known, node)
                 elif policies.disabled[edge] or degree[origin] < 2:  # a node with one channel forwards nothing
                     continue
                 else:
@@ -97,21 +97,21 @@ class LndSearch(NamedTuple):
                     # Its probability makes no path cheaper.
                     if best is not None and int(weight + attempt_cost / label.probability) > best.distance:
                         continue
-                    chance = estimator.pair(now, known, node, sent, capacity[edge >> 1])
-                chance *= label.probability
-                if not chance or chance < costs.min_probability or label.blocks + blocks > most_blocks:
+                    probability = estimator.pair(now, known, node, sent, capacity[edge >> 1])
+                probability *= label.probability
+                if not probability or probability < costs.min_probability or label.blocks + blocks > most_blocks:
                     continue
-                distance = int(weight + attempt_cost / chance)
+                distance = int(weight + attempt_cost / probability)
                 if best is not None and (
-                    distance > best.distance or (distance == best.distance and chance <= best.probability)
+                    distance > best.distance or (distance == best.distance and probability <= best.probability)
                 ):
                     continue
                 if label.hops == MAX_HOPS:
                     continue
-                found = _Label(distance, weight, sent + fee, label.blocks + blocks, chance, edge, label.hops + 1)
+                found = _Label(distance, weight, sent + fee, label.blocks + blocks, probability, edge, label.hops + 1)
                 labels[origin] = found
                 serial += 1
-                heappush(heap, (distance, -chance, serial, origin, found))
+                heappush(heap, (distance, -probability, serial, origin, found))
             while heap:
                 _, _, _, node, label = heappop(heap)
                 if labels[node] is label:

@@ -1,4 +1,4 @@
-"""Searches for routes that a server makes in a thread.
+"""Searches for routes that a server runs in a thread.
 
 A search of an implementation's payer may take a second, and is a part of an event. While searches are deferred, one
 that takes long ends its event, which is undone; the server runs the search in a thread, and then the event again:
@@ -29,17 +29,17 @@ class RouteSearch(Protocol):
 
 
 class SearchNeeded(Exception):
-    """An event needs the result of `search`, and was undone: give that to `keep`, and run the event again."""
+    """An event needs the result of `search`, and was undone: give that to `add_result`, and run the event again."""
 
-    def __init__(self, search: RouteSearch, keep: Callable[[list[Route]], None]) -> None:
-        super().__init__("a search for routes was not made yet")
-        self.search, self.keep = search, keep
+    def __init__(self, search: RouteSearch, add_result: Callable[[list[Route]], None]) -> None:
+        super().__init__("a search for routes was not run yet")
+        self.search, self.add_result = search, add_result
 
 
 class Searches:
     """The searches of the payers of one network, and the results of those of an event that runs again.
 
-    Where requests change the network again and again before the event, its search is made in the event.
+    Where requests change the network again and again before the event, its search is run in the event.
     """
 
     def __init__(self) -> None:
@@ -71,13 +71,13 @@ class Searches:
         number = self._used
         if number == len(self._results):
             if (takes_long or self._is_over()) and self._unused < _MOST_UNUSED:
-                raise SearchNeeded(search(), partial(self._keep, state))
+                raise SearchNeeded(search(), partial(self._add_result, state))
             self._results.append(search().routes())
         self._used += 1
         self._unused = 0
         return self._results[number]
 
-    def _keep(self, state: tuple[Any, ...], routes: list[Route]) -> None:
+    def _add_result(self, state: tuple[Any, ...], routes: list[Route]) -> None:
         self._unused += 1
         if state == self._state:
             self._results.append(routes)

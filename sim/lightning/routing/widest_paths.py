@@ -39,10 +39,10 @@ def _path(costs: EdgeCosts, usable: Any, start: int, end: int) -> list[int]:
 
     incoming = costs.incoming
     included = usable[incoming.edges]
-    _, following = breadth_first_order(edge_matrix(included.astype(np.float64), incoming, included), end)
+    _, successors = breadth_first_order(edge_matrix(included.astype(np.float64), incoming, included), end)
     path, node = list[int](), start
     while node != end:
-        next_node = int(following[node])
+        next_node = int(successors[node])
         if next_node < 0:
             return []
         path.append(

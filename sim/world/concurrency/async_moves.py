@@ -171,7 +171,7 @@ async def _run_due(
                         if world.clock is not clock or world.run_slice(clock, until_ms, slices, report):
                             return
                 except SearchNeeded as needed:
-                    needed.keep(await world.run_apart(needed.search.routes))
+                    needed.add_result(await world.run_apart(needed.search.routes))
                 await slices.pause()
     finally:
         world.running_moves -= 1
