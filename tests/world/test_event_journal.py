@@ -195,11 +195,15 @@ def test_no_read_of_the_control_plane_changes_the_journal():
 
 def test_the_garbage_collector_has_nothing_to_visit_for_an_entry():
     journal = many(1)
-    gc.collect()
-    before = {id(one) for one in gc.get_objects()}
+    kind = "entry.of.this.test"  # other threads make objects meanwhile, and none of them refers to this text
+
+    def holders() -> list[type]:
+        return [type(one) for one in gc.get_objects() if any(held is kind for held in gc.get_referents(one))]
+
+    before = len(holders())
     for number in range(100):
-        journal.note("tick", str(number), amount_msat=number, why=None)
-    assert [type(one) for one in gc.get_objects() if id(one) not in before and "tick" in gc.get_referents(one)] == []
+        journal.note(kind, str(number), amount_msat=number, why=None)
+    assert len(holders()) <= before + 1  # one list of all entries, and no object for each
     assert [entry.subject for entry in journal.entries(after=1)] == [str(number) for number in range(100)]
 
 
