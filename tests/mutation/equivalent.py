@@ -96,8 +96,8 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/charges/lifecycle.py", "Lifecycle.apply", "dict(row)", "dict(None)"): _NOT_REPORTED,
     ("server/charges/lifecycle.py", "Lifecycle.apply", "draft = dict(row)", "draft = None"): _NOT_REPORTED,
     ("server/charges/lifecycle.py", "Lifecycle.apply",
-     '.note("refused", draft["id"], trigger=trigger, refuse=rule.refuse)',
-     '.note("refused", draft["id"], refuse=rule.refuse)'): _NOT_REPORTED,
+     'self._journal.note("refused", draft["id"], trigger=trigger, refuse=rule.refuse)',
+     'self._journal.note("refused", draft["id"], refuse=rule.refuse)'): _NOT_REPORTED,
     ("server/callbacks/deliveries.py", "attempt_headers", '"user-agent"', '"USER-AGENT"'):
         "the name of a header has no case: RFC 9110, 5.1",
     ("server/callbacks/attempts.py", "delivery_summary", '"replay_orders"', '"REPLAY_ORDERS"'):

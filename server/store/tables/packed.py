@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import marshal
-import zlib
+import sys
 from typing import Any
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 _LENGTH_BYTES = 4
-_LEAST_WINDOW_BITS = 9
+_LEVEL = 1  # at a higher one a block of sixteen rows is no smaller, and takes longer
 
 
 def pack(value: Any) -> bytes | None:
@@ -20,15 +25,12 @@ def pack(value: Any) -> bytes | None:
         plain = marshal.dumps(value)
     except ValueError:
         return None
-    # A window no longer than the data: a larger one is cleared for each block, which takes a sixth of the time.
-    window_bits = min(max((len(plain) - 1).bit_length(), _LEAST_WINDOW_BITS), zlib.MAX_WBITS)
-    compressor = zlib.compressobj(1, zlib.DEFLATED, window_bits)
-    return compressor.compress(plain) + compressor.flush()
+    return zstd.compress(plain, _LEVEL)
 
 
 def unpack(packed: bytes) -> Any:
     """The value of a block of `pack`."""
-    return marshal.loads(zlib.decompress(packed))
+    return marshal.loads(zstd.decompress(packed))
 
 
 def pack_with_summary(value: Any, summary: Any) -> bytes | None:
@@ -50,7 +52,7 @@ def summary_of(block: bytes) -> Any:
 
 def unpack_after_summary(block: bytes) -> Any:
     """The value in a block of `pack_with_summary`."""
-    return marshal.loads(zlib.decompress(memoryview(block)[_end_of_summary(block) :]))
+    return marshal.loads(zstd.decompress(memoryview(block)[_end_of_summary(block) :]))
 
 
 def _end_of_summary(block: bytes) -> int:
