@@ -69,7 +69,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
      "self._in_flight.discard(request.delivery_id, None)"): "only a commit that was rolled back: tests/integration",
     ("server/callbacks/deliveries.py", "attempt_headers", '"content-type"', '"CONTENT-TYPE"'):
         "names of headers have no case",
-    ("server/callbacks/deliveries.py", "delivery_resource", "True", "False"): "both sequences have one length",
     ("server/http/pipeline.py", "PathEndpoint.__call__",
      '_send_events(send, status, body, scope, headers, omit_body=method == "HEAD")',
      '_send_events(send, status, body, scope, None, omit_body=method == "HEAD")'): _STREAM,
