@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from leyden.server.contract.paths import specificity
 from leyden.server.contract.types import Contract, Operation
@@ -310,6 +310,18 @@ def _meant_path(path: str, method: str, known: Mapping[str, Sequence[Operation]]
     return named or closest_path(path, known, fits)
 
 
+def endpoint_at(app: Router, path: str) -> PathEndpoint | None:
+    """The endpoint that the application has at a path of the service, if the path has no parameter; None otherwise.
+
+    It does what the application does with a request there, but for the limit of the body.
+    """
+    scope = {"type": "http", "method": "GET", "path": path}
+    route = next((route for route in app.routes if route.matches(scope)[0] is not Match.NONE), None)
+    if not isinstance(route, Route) or route.param_convertors:
+        return None
+    return route.endpoint if isinstance(route.endpoint, PathEndpoint) else None
+
+
 def build_app(
     main: ApiMount,
     lazy_mounts: Sequence[LazyMount],
@@ -317,7 +329,7 @@ def build_app(
     *,
     too_large_mend: str = "send less",
     where_is: Callable[[str], str | None] = lambda path: None,
-) -> ASGIApp:
+) -> Router:
     """The application: the mounts under one router. `/` redirects to the documentation page of `main`.
 
     `too_large_mend` says what to do about a body that is too long. `where_is` says where an unknown path is served, if

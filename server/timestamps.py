@@ -24,16 +24,22 @@ SPAN_FORMS = 'seconds, or a span such as "90s", "1.5h" or "1h30m" (ms, s, m, h, 
 MAX_INSTANT_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last instant with a four-digit year
 
 
+# A Charge and its callbacks have a dozen instants on the wire: a joined text takes a quarter of a formatted one.
+_SECONDS = tuple(f"{second:02d}." for second in range(60))
+_MILLISECONDS = tuple(f"{milli:03d}Z" for milli in range(1_000))
+
+
 @lru_cache(maxsize=256)
-def _day(day: int) -> str:
-    return (_EPOCH + timedelta(days=day)).strftime("%Y-%m-%d")
+def _minute(minute: int) -> str:
+    day, minute = divmod(minute, 1_440)
+    return (_EPOCH + timedelta(days=day)).strftime(f"%Y-%m-%dT{minute // 60:02d}:{minute % 60:02d}:")
 
 
 def to_iso(instant_ms: int) -> str:
     """Format an instant as `2030-01-01T09:00:00.000Z`: UTC, always three decimals."""
-    second, milli = divmod(instant_ms, 1_000)
-    day, second = divmod(second, 86_400)
-    return f"{_day(day)}T{second // 3_600:02d}:{second // 60 % 60:02d}:{second % 60:02d}.{milli:03d}Z"
+    minute, rest = divmod(instant_ms, 60_000)
+    second, milli = divmod(rest, 1_000)
+    return _minute(minute) + _SECONDS[second] + _MILLISECONDS[milli]
 
 
 def parse_iso(text: str, *, clamp: bool = False, up: bool = False) -> int:

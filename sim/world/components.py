@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from leyden.callbacks.faults.faults import Faults
@@ -21,9 +22,10 @@ from leyden.lightning.payer.automatic_payments import AutomaticPayments
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import RandomStreams, uuid4_from
-from leyden.server.app import ApiMount, LazyMount, build_app
+from leyden.server.app import ApiMount, LazyMount, build_app, endpoint_at
 from leyden.server.contract.bind import bind
 from leyden.server.http.authentication import authenticate
+from leyden.server.http.pipeline import PathEndpoint
 from leyden.server.service import Service
 from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
@@ -31,7 +33,7 @@ from leyden.service_faults.service_faults import ServiceFaults
 from leyden.world.config import WorldConfig, body_type, where_is
 from leyden.world.engines import PreparedEngine, engine_of
 from leyden.world.event_journal import HashedEventJournal
-from leyden.world.loopback import Header, LoopbackResponse, send_request
+from leyden.world.loopback import Header, LoopbackResponse, call_endpoint, send_request
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import Slices
 from leyden.world.removal.removed_rows import RemovedHeader, RemovedRows
@@ -154,13 +156,21 @@ class Components(NamedTuple):
         self.transaction.end(is_last=is_last)
 
     def request(
-        self, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b""
+        self,
+        method: str,
+        target: str,
+        headers: tuple[Header, ...] = (),
+        body: bytes = b"",
+        endpoint: PathEndpoint | None = None,
     ) -> LoopbackResponse:
         """Send a request of the world's own: of its traffic or a wallet. No service fault changes it. Its response does
-        not wait for the disk: the caller answers somebody outside, and waits then."""
+        not wait for the disk: the caller answers somebody outside, and waits then. `endpoint` is that of the target if
+        it is known and the body is within the limit."""
         pipeline = self.service.pipeline
         wait_durable, pipeline.wait_durable = pipeline.wait_durable, None
         try:
+            if endpoint is not None:
+                return call_endpoint(endpoint, method, target, dict(headers), body)
             return send_request(self.service_faults.app, method, target, headers, body)
         finally:
             pipeline.wait_durable = wait_durable
@@ -209,7 +219,8 @@ def build(
     payments, network = _payments(store, clock, node, streams, journal, engine, shop)
     fixed = config.contract.document.get("x-payers", ())
     payers = AutomaticPayments(store, clock, node, payments, journal, streams.stream("payers"), fixed)
-    app = _app(config, service, environment)
+    router = _app(config, service, environment)
+    app: ASGIApp = router
     retention = None
     if config.keep_ended is not None:
         retention = Retention(store, config.contract, removed, config.keep_ended)
@@ -226,15 +237,21 @@ def build(
         exclusive=lambda: transaction,
     )
 
+    @lru_cache(maxsize=8)
+    def posted(method: str, target: str) -> tuple[bytes, PathEndpoint | None]:
+        return body_type(config.contract, method, target), endpoint_at(router, target)
+
     def send(method: str, target: str, body: bytes) -> LoopbackResponse:
         headers: tuple[Header, ...] = ()
+        endpoint = None
         if body:
             key = service.projects.keys(config.project)[-1].encode("latin-1")
-            media_type = body_type(config.contract, method, target)
+            media_type, endpoint = posted(method, target)
             headers = ((service.pipeline.api_key_header, key), (b"content-type", media_type))
         transaction.outlives_refusals = store.depth > 0
         try:
-            return components.request(method, target, headers, body)
+            is_within = len(body) <= config.contract.body_limit
+            return components.request(method, target, headers, body, endpoint if is_within else None)
         finally:
             transaction.outlives_refusals = False
 
@@ -341,7 +358,7 @@ def _service(
     return receivers, transport, faults, service
 
 
-def _app(config: WorldConfig, service: Service, environment: Environment) -> ASGIApp:
+def _app(config: WorldConfig, service: Service, environment: Environment) -> Router:
     first = ApiMount(config.contract, service.handlers, DOCUMENT_PATH, DOCS_PATH)
     compiled, control_handlers = config.control, environment.control_handlers
     if compiled is None or control_handlers is None:

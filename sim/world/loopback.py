@@ -7,13 +7,14 @@ alike.
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine, Mapping, MutableMapping
+from collections.abc import Coroutine, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp
 
 from leyden.server.errors import LeydenError
+from leyden.server.http.pipeline import BODY, HEADERS, PathEndpoint
 from leyden.server.http.request_parsing import BLANKS
 
 Header = tuple[bytes, bytes]
@@ -58,6 +59,30 @@ def send_request(
     return run_to_completion(send_once(app, method, target, headers, body, extensions))  # type: ignore[no-any-return]
 
 
+def call_endpoint(
+    endpoint: PathEndpoint, method: str, path: str, headers: Mapping[bytes, bytes], body: bytes
+) -> LoopbackResponse:
+    """Send one request to the endpoint of a path that has no parameter, without a router. The names of `headers` are in
+    lower case, and `body` is no longer than the limit of the service. Raises `ResponseLost` as `send_request` does."""
+    scope: MutableMapping[str, Any] = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "path_params": {},
+        "query_string": b"",
+        "headers": [*headers.items()],
+        HEADERS: headers,
+        BODY: body,
+    }
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    run_to_completion(endpoint(scope, _receive_nothing, send))
+    return _response(sent)
+
+
 async def send_once(
     app: ASGIApp,
     method: str,
@@ -94,8 +119,16 @@ async def send_once(
         sent.append(message)
 
     await app(scope, receive, send)
-    start = sent[0]
-    return LoopbackResponse(start["status"], tuple(start["headers"]), b"".join(m.get("body", b"") for m in sent[1:]))
+    return _response(sent)
+
+
+async def _receive_nothing() -> MutableMapping[str, Any]:
+    return {"type": "http.disconnect"}
+
+
+def _response(sent: Sequence[Mapping[str, Any]]) -> LoopbackResponse:
+    start, *parts = sent
+    return LoopbackResponse(start["status"], tuple(start["headers"]), b"".join([m.get("body", b"") for m in parts]))
 
 
 def _unquoted(path: str) -> str:

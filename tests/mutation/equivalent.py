@@ -10,6 +10,7 @@ _STREAM = "a stream of the control plane: what it sends is checked in tests/devs
 _NOT_REPORTED = "the node in process cancels the invoice of a Charge that has ended, so it reports nothing then"
 _RULE = "only the rule differs that a violation would name"
 _FALSE = "the value is only tested for truth"
+_NO_ARRAY = "no body of the service has an array"
 _EDITED = "only an edited document has such a field: tests/server/contract/test_edited_spec.py"
 
 _ISSUE = (
@@ -38,7 +39,9 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/http/request_parsing.py", "RequestParser._query_texts", "texts[name] = text", "texts[name] = None"):
         "of a parameter that is ignored only the name is used",
     ("server/http/validation.py", "_values_at", '_values_at(item, path[1:], f"{pointer}/{place}")',
-     "_values_at(item, path[1:], )"): "no body of the service has an array",
+     "_values_at(item, path[1:], )"): _NO_ARRAY,
+    ("server/http/validation.py", "_values_at", '_values_at(item, path[1:], f"{pointer}/{place}")',
+     '_values_at(None, path[1:], f"{pointer}/{place}")'): _NO_ARRAY,
     ("server/http/validation.py", "undeclared_fields", "in", "not in"): _TEXT,
     ("server/http/idempotency.py", "Idempotency.is_known",
      'row is not None and self._clock.now() < row["created_at"] + RETENTION_MS',
