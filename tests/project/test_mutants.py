@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -224,8 +223,20 @@ def test_the_cases_that_use_a_mutated_constant_come_first() -> None:
         "conformance: slow": alone.Traced(0, frozenset(), 0.9),
     }
     baseline = alone.Baseline(lines, 0, 0, {}, traced, [], set())
-    ordered = sorted(traced, key=partial(alone._order, baseline, uses))
+    ordered = alone._in_order(baseline, uses, traced)
     assert ordered == ["conformance: slow", "obligations: user", "obligations: cheap"]
+
+
+def test_the_first_case_of_each_field_comes_before_the_second_of_another() -> None:
+    costs = {"createCharge body.amount a": 1, "createCharge body.amount b: c": 2, "fault drop x": 4, "fault drop y": 3}
+    traced = {
+        f"obligations: () obligations: {name}": alone.Traced(0, frozenset(), cost) for name, cost in costs.items()
+    }
+    baseline = alone.Baseline(alone.Lines([]), 0, 0, {}, traced, [], set())
+    ordered = [key.rpartition("obligations: ")[2] for key in alone._in_order(baseline, 0, traced)]
+    assert ordered == [
+        "createCharge body.amount a", "fault drop y", "createCharge body.amount b: c", "fault drop x"
+    ]  # fmt: skip
 
 
 def test_each_equivalent_mutant_exists() -> None:
