@@ -57,6 +57,8 @@ def signing_rows(secrets: Sequence[SecretRow], at: int) -> list[SecretRow]:
 
     `secrets` are a project's, the oldest first.
     """
+    if len(secrets) == 1:
+        return [*secrets]
     newest = {row["secret"]: row for row in secrets}
     distinct = [row for row in reversed(secrets) if newest[row["secret"]] is row]
     return [
