@@ -53,6 +53,9 @@ def differences(here: World, there: World) -> Iterator[Difference]:
         ours, theirs = ({_key(row, table.key): row for row in table.rows(world)} for world in (here, there))
         kinds = dict(table.columns)
         yield from _of_table(name, kinds, ours, theirs)
+        for rows in (ours, theirs):
+            while rows:  # freed one by one, as they are compared: all at once would hold the threads of a server
+                rows.popitem()
     yield from _of_table("sandbox", {"now": TIME, "seed": COUNT, "start": TIME}, _run(here), _run(there))
     yield from _of_table("webhook_secrets", {"since": TIME, "until": TIME}, *_secrets(here, there))
     for name, instants in _SETTINGS.items():
@@ -62,8 +65,6 @@ def differences(here: World, there: World) -> Iterator[Difference]:
 def _of_table(
     name: str, kinds: Mapping[str, str], ours: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    if ours == theirs:
-        return
     for key in [*ours, *(key for key in theirs if key not in ours)]:
         mine, other = ours.get(key, {}), theirs.get(key, {})
         if mine == other:

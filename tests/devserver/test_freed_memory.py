@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from leyden import Sandbox
 from leyden.server.errors import StorageUnavailable
+from leyden.world.snapshots.snapshots import restore_world
+from leyden.world.world import World
 from tests.support.hosted import Hosted, in_server
 
 CHARGE = {"amount": "1000", "description": "tea"}
@@ -74,6 +77,28 @@ def test_a_server_frees_what_was_reset_or_restored_or_removed(network: str) -> N
         assert former is None or not vars(former)
 
     in_server(scenario)
+
+
+@pytest.mark.parametrize("network", ["direct", "star:12"])
+def test_the_copies_that_are_compared_are_freed_afterwards(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    copies: list[World] = []
+
+    def restored(*args: Any, **more: Any) -> World:
+        copies.append(restore_world(*args, **more))
+        return copies[-1]
+
+    monkeypatch.setattr("leyden.devserver.control.copies.restore_world", restored)
+    sandbox = Sandbox(seed=7, network=network)
+    charge = sandbox.charges.create(amount="1000", description="tea")
+    snapshot = sandbox.ask("POST", "/sandbox/v1/snapshots", {})
+    sandbox.charges.create(amount="2000", description="tea")
+    assert sandbox.ask("POST", "/sandbox/v1/diff", {"snapshot": snapshot["id"]})["count"] > 0
+    assert [len(copy.store.table_data("charges").rows) for copy in copies] == [0, 0]
+    assert all(copy.engine is None or not vars(copy.engine) for copy in copies)
+    assert len(sandbox.charges) == 2
+    sandbox.wallet("ana").pay(charge)
+    sandbox.advance("1m")
+    assert sandbox.charges[charge.id].status == "completed"
 
 
 def test_a_sandbox_that_is_removed_during_a_request_is_freed_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

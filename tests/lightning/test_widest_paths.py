@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from hashlib import sha256
 from heapq import heappop, heappush
 
@@ -14,7 +15,7 @@ from leyden import Sandbox
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.network_conditions import SampledConditions
 from leyden.lightning.routing.edge_costs import EdgeCosts
-from leyden.lightning.routing.widest_paths import widest_path
+from leyden.lightning.routing.widest_paths import shortest_path, widest_path
 from leyden.lightning.topology.generate import generate
 from tests.support.examples import examples
 
@@ -36,6 +37,34 @@ def width_of_widest(costs: EdgeCosts, widths: list[int], start: int, end: int) -
                 best[reached] = width
                 heappush(heap, (-width, reached))
     return 0
+
+
+def least_hops(costs: EdgeCosts, usable: list[bool], start: int, end: int) -> int | None:
+    """The hops of the shortest path over usable edges, by a search in breadth; None if there is none."""
+    hops, waiting = {start: 0}, deque([start])
+    while waiting:
+        node = waiting.popleft()
+        for edge in costs.outgoing.edges_of(node):
+            if usable[edge] and costs.target[edge] not in hops:
+                hops[costs.target[edge]] = hops[node] + 1
+                waiting.append(costs.target[edge])
+    return hops.get(end)
+
+
+@given(st.integers(0, 5), st.data())
+@examples(200, bounded=80)
+def test_the_shortest_path_has_the_fewest_hops(seed: int, data: st.DataObject) -> None:
+    graph = generate("scale-free:20", seed)
+    costs = Engine(graph, 0, secret).router.costs
+    start, end = data.draw(st.lists(st.integers(0, 19), min_size=2, max_size=2, unique=True))
+    count = len(graph.source)
+    usable = data.draw(st.lists(st.sampled_from([True, False, False, False]), min_size=count, max_size=count))
+    path = shortest_path(costs, np.array(usable), start, end)
+    assert (len(path) or None) == least_hops(costs, usable, start, end)
+    assert all(usable[edge] for edge in path)
+    nodes = [start, *(costs.target[edge] for edge in path)]
+    assert [costs.source[edge] for edge in path] == nodes[:-1]
+    assert nodes[-1] == (end if path else start)
 
 
 @given(st.integers(0, 5), st.data())

@@ -138,7 +138,10 @@ class CopyControl:
             )
             found = differences(ours, theirs)
             first = list(islice(found, MAX_DIFFERENCES))
-            return {"count": len(first) + sum(1 for _ in found), "differences": list(_resources(first))}
+            answer = {"count": len(first) + sum(1 for _ in found), "differences": list(_resources(first))}
+            for copy in (ours, theirs):
+                copy.discard()
+            return answer
 
         return await self._world.run_apart(compare)
 

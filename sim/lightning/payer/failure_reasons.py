@@ -6,7 +6,6 @@ All payers, of this simulation and as of an implementation, have their reasons f
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
@@ -21,7 +20,7 @@ from leyden.lightning.payer_models.payer_model import PayerModel, Session
 from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
-from leyden.lightning.routing.widest_paths import widest_path
+from leyden.lightning.routing.widest_paths import shortest_path, widest_path
 from leyden.lightning.topology.graph import DEFAULT_POLICY
 from leyden.server.timestamps import to_iso
 
@@ -86,16 +85,8 @@ class FailureReasons:
             return f"the payer has no {kind} channel: open one from it, or pay from another wallet"
         if all(disabled[edge] for edge in last):
             return f"the receiver has no {self._usable(last)} channel: open one to it"
-        waiting = deque([session.target])
-        reached = {session.target}  # the nodes from which open channels lead to the receiver, the nearest first
-        while waiting:
-            for edge in engine.out_edges(waiting.popleft()):
-                node = engine.policies.target[edge]
-                if node not in reached and not disabled[edge ^ 1]:
-                    if node == session.payer:
-                        return None
-                    reached.add(node)
-                    waiting.append(node)
+        if shortest_path(engine.router.costs, ~engine.policies.column("disabled"), session.payer, session.target):
+            return None
         kind = self._usable(range(len(disabled)))
         return f"no {kind} channels lead from the payer to the receiver: open one"
 
@@ -321,19 +312,12 @@ class FailureReasons:
 
     def _least_hops(self, session: PayingSession, amount_msat: int) -> int | None:
         """The hops of the shortest way whose channels can carry an amount; None if there is none."""
-        engine, policies = self._engine, self._engine.policies
-        hops, waiting = {session.target: 0}, deque([session.target])
-        while waiting:
-            node = waiting.popleft()
-            for outgoing in engine.out_edges(node):
-                edge = outgoing ^ 1
-                source = policies.source[edge]
-                fits = policies.htlc_min_msat[edge] <= amount_msat <= policies.htlc_max_msat[edge]
-                own = source != session.payer or self._able_msat(edge) >= amount_msat
-                if source not in hops and fits and own and not policies.disabled[edge]:
-                    hops[source] = hops[node] + 1
-                    waiting.append(source)
-        return hops.get(session.payer)
+        engine, column = self._engine, self._engine.policies.column
+        fits = (column("htlc_min_msat") <= amount_msat) & (amount_msat <= column("htlc_max_msat"))
+        usable = fits & ~column("disabled")
+        for edge in engine.out_edges(session.payer):
+            usable[edge] &= self._able_msat(edge) >= amount_msat
+        return len(shortest_path(engine.router.costs, usable, session.payer, session.target)) or None
 
     def _too_large(self, session: PayingSession, amount_msat: int, parts: int) -> str:
         """Why no route carries an amount: the limits of channels, or what the payer's own can send."""

@@ -1,10 +1,9 @@
-"""The widest path: of all paths between two nodes the one whose smallest width is the greatest."""
+"""The widest path, whose smallest width is the greatest of all paths between two nodes, and the shortest path."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from leyden.lightning.routing.edge_costs import EdgeCosts, edge_matrix
 from leyden.lightning.topology.graph import Ints
@@ -25,7 +24,7 @@ def widest_path(
     # those that are left.
     tried = most
     while len(levels):
-        path = _path(costs, widths >= tried, start, end)
+        path = shortest_path(costs, widths >= tried, start, end)
         found = path or found
         levels = levels[levels > tried * (1 + tolerance)] if path else levels[levels < tried]
         middle = len(levels) // 2
@@ -33,8 +32,8 @@ def widest_path(
     return found
 
 
-def _path(costs: EdgeCosts, usable: Any, start: int, end: int) -> list[int]:
-    """A path with the fewest hops over usable edges; empty if there is none."""
+def shortest_path(costs: EdgeCosts, usable: npt.NDArray[np.bool_], start: int, end: int) -> list[int]:
+    """The edges of a path with the fewest hops over `usable` edges; empty if there is none."""
     from scipy.sparse.csgraph import breadth_first_order  # type: ignore[import-untyped]
 
     incoming = costs.incoming
