@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
-from leyden.lightning.routing.edge_costs import EdgeCosts, edge_matrix
+from leyden.lightning.routing.edge_costs import EdgeCosts
 from leyden.lightning.topology.graph import Ints
 
 
@@ -21,11 +23,14 @@ def widest_path(
     levels = widths[(widths > 0) & (widths <= most)]
     found: list[int] = []
     # Mostly one of the ends is the narrowest of the path, so the widest level is tried first, and then the median of
-    # those that are left.
-    tried = most
+    # those that are left. A wider path has only edges of those over which the last one was found.
+    tried, kept = most, _Incoming(costs.incoming.edges, costs.incoming.ends, costs.incoming.indptr)
     while len(levels):
-        path = shortest_path(costs, widths >= tried, start, end)
-        found = path or found
+        usable = widths >= tried
+        wide = kept.only(usable)
+        path = _path(costs, usable, wide, start, end)
+        if path:
+            found, kept = path, wide
         levels = levels[levels > tried * (1 + tolerance)] if path else levels[levels < tried]
         middle = len(levels) // 2
         tried = np.partition(levels, middle)[middle] if len(levels) else 0
@@ -34,11 +39,32 @@ def widest_path(
 
 def shortest_path(costs: EdgeCosts, usable: npt.NDArray[np.bool_], start: int, end: int) -> list[int]:
     """The edges of a path with the fewest hops over `usable` edges; empty if there is none."""
+    every = _Incoming(costs.incoming.edges, costs.incoming.ends, costs.incoming.indptr)
+    return _path(costs, usable, every.only(usable), start, end)
+
+
+class _Incoming(NamedTuple):
+    """Some edges by the node where they end, as in an `AdjacencyIndex`."""
+
+    edges: npt.NDArray[np.int32]
+    ends: npt.NDArray[np.int32]
+    indptr: npt.NDArray[np.int32]
+
+    def only(self, usable: npt.NDArray[np.bool_]) -> _Incoming:
+        """Those of them that are usable."""
+        included = usable[self.edges]
+        counts = np.zeros(len(included) + 1, dtype=np.int32)
+        np.cumsum(included, out=counts[1:])
+        return _Incoming(self.edges[included], self.ends[included], counts[self.indptr])
+
+
+def _path(costs: EdgeCosts, usable: npt.NDArray[np.bool_], incoming: _Incoming, start: int, end: int) -> list[int]:
+    from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
     from scipy.sparse.csgraph import breadth_first_order  # type: ignore[import-untyped]
 
-    incoming = costs.incoming
-    included = usable[incoming.edges]
-    _, successors = breadth_first_order(edge_matrix(included.astype(np.float64), incoming, included), end)
+    nodes = len(incoming.indptr) - 1
+    matrix = csr_matrix((np.ones(len(incoming.edges)), incoming.ends, incoming.indptr), shape=(nodes, nodes))
+    _, successors = breadth_first_order(matrix, end)
     path, node = list[int](), start
     while node != end:
         next_node = int(successors[node])
