@@ -166,6 +166,7 @@ def test_a_row_that_does_not_fit_is_refused_with_the_file_and_the_line(
     ("row_id", "changes", "words"),
     [
         ("channel-", {"balance": [-1, 1]}, "network/balance, channel"),
+        ("channel-", {"balance": [2**63, 1]}, "network/balance"),
         ("channel-", {"balance": 5}, "the table network, row"),
         ("channel-", {"id": None}, "the table network, row"),
         ("session-", {"data": {}}, "the table network"),

@@ -134,7 +134,7 @@ def test_the_fee_of_each_background_payment_is_in_the_history_of_the_liquidity_a
 def test_background_payments_come_at_their_rate_and_are_in_no_table() -> None:
     with Sandbox(seed=3, network=NETWORK, conditions="ideal,background=600,background_amount=1000") as sandbox:
         graph = sandbox.network.graph
-        before = list(sandbox.world.engine.balance)
+        before = sandbox.world.engine.balance[:]
         sandbox.advance("10h")
         done = sandbox.network.background
         assert 5_600 < done["succeeded"] + done["failed"] < 6_400
@@ -158,7 +158,7 @@ def test_a_network_with_few_nodes_that_have_funds_has_background_traffic_too(net
 
 def test_without_its_conditions_nothing_of_it_happens() -> None:
     with Sandbox(seed=3, network=NETWORK) as sandbox:
-        before = list(sandbox.world.engine.balance)
+        before = sandbox.world.engine.balance[:]
         sandbox.advance("2d")
         assert sandbox.world.engine.balance == before
         assert sandbox.network.background == dict.fromkeys(sandbox.network.background, 0)

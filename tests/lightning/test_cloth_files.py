@@ -101,7 +101,7 @@ def test_a_sandbox_on_it_pays_over_parallel_channels_and_is_forked_saved_scripte
         assert sandbox.kpi.conversion > 0
         sandbox.save(tmp_path / "saved.json")
         script = sandbox.script()
-        balances = list(sandbox.world.engine.balance)
+        balances = sandbox.world.engine.balance[:]
         with sandbox.fork() as fork, Sandbox.load(tmp_path / "saved.json") as loaded:
             assert fork.world.journal.hash == loaded.world.journal.hash == first
             assert paid(fork) == paid(loaded)

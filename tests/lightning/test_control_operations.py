@@ -404,7 +404,7 @@ def test_a_rolled_back_commit_restores_the_network(sandbox):
     charge = sandbox.charges.create(amount="250000", description="tea", expiresIn=3_600)
     engine = world.engine
     before = (
-        engine.balance.copy(),
+        engine.balance[:],
         engine.graph,
         engine.router,
         engine.closed,
@@ -445,7 +445,7 @@ def test_a_payment_cancelled_in_flight_sends_nothing_more_and_ends_as_its_htlc_d
 
 
 def test_a_reset_restores_the_initial_network(sandbox):
-    initial = sandbox.world.engine.balance.copy()
+    initial = sandbox.world.engine.balance[:]
     sandbox.network["shop"].drain(inbound=0.5)
     sandbox.network["n2"].open_channel("shop", 5_000_000_000)
     sandbox.network.intercept("offline", node="shop")

@@ -232,7 +232,7 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
     def roll_back(self, span: int, amount: int) -> None:
         engine = self.engine
         before = (
-            engine.balance.copy(),
+            engine.balance[:],
             engine.in_flight.copy(),
             engine.next_event_ms(),
             engine.now,

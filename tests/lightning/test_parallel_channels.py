@@ -183,7 +183,7 @@ def test_a_rollback_gives_back_what_the_other_channel_carried() -> None:
     engine = engine_with(middle(50_000), middle(900_000))
     route = engine.policies.route([0, 2, 6], AMOUNT)
     shard = engine.send(None, 0, route, engine.block_height() + 200)
-    before = list(engine.balance), list(engine.slots), list(engine.in_flight)
+    before = engine.balance[:], list(engine.slots), list(engine.in_flight)
     engine.begin()
     while shard.hop < 1:
         engine.run(engine.next_event_ms() or 0)

@@ -332,7 +332,7 @@ def test_the_reference_bands_hold_on_other_networks(seed):
     """Single path, at most 15 tries, receivers of ten channels or more, balances fresh each time; +-6 to 13 points."""
     graph = generate("scale-free:2000", seed)
     engine = Engine(graph, 0, secret, conditions=IDEAL)
-    initial, chance = list(engine.balance), np.random.default_rng(seed)
+    initial, chance = engine.balance[:], np.random.default_rng(seed)
     receivers = np.flatnonzero(graph.degree >= 10)
     bands = ((10**6, 0.94, 1.0), (10**7, 0.88, 1.0), (10**8, 0.47, 0.78), (10**9, 0.12, 0.37))
     for amount_msat, low, high in bands:

@@ -141,6 +141,7 @@ def test_a_row_that_does_not_fit_is_refused_with_its_table_and_field(
         ("line:4", "tables/payments/rows/0/1/attempts/0/hops/0/3", 10**30, "hops/0/3"),
         ("line:4", "tables/payments/rows/0/1/attempts/0/hops", [], "hops"),
         ("line:4", "network/balance/0", -1, "network/balance"),
+        ("line:4", "network/balance/0", 2**63, "network/balance"),
         ("line:4", "network/balance", SAVED["line:4"]["network"]["balance"][::-1], "network/balance"),
         ("line:4", "network/sessions", [], "network/shards"),
         ("line:4", "network/sessions/0/payer", 99, "payer"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -68,7 +69,7 @@ def open_channels(engine: Engine, channels: Sequence[NewChannel]) -> None:
             capacity_msat=_appended(graph.capacity_msat, capacities),
         ),
     )
-    engine.balance = [*engine.balance, *sides]
+    engine.balance = engine.balance + array("q", sides)  # a new object: a rollback restores the former one
     engine.initial_balance = (*engine.initial_balance, *sides)
     engine.slots = [*engine.slots, *[0] * edges]
     engine.in_flight = [*engine.in_flight, *[0] * len(channels)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import ClassVar
@@ -49,8 +50,8 @@ class Channels(UndoLog):
         self.queue = EventQueue()
         self.on_first_change: Callable[[], None] | None = None
         self.on_force_close: Callable[[int, str], None] = lambda edge, reason: None
-        self.balance: list[int] = graph.local_msat.tolist()
-        # What does not change item by item is in tuples: the garbage collector does not visit them.
+        # The garbage collector visits each item of a list, but not those of an array, nor of a tuple of numbers.
+        self.balance = array("q", graph.local_msat.tolist())
         self.initial_balance: tuple[int, ...] = tuple(self.balance)
         self.capacity: tuple[int, ...] = tuple(graph.capacity_msat.tolist())
         self.reserve: tuple[int, ...] = tuple(graph.reserve_msat.tolist())

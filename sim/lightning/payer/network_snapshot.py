@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
+from leyden.arguments import ALL_MSAT
 from leyden.lightning.engine.background_state import BackgroundState
 from leyden.lightning.engine.channel_operations import NewChannel, open_channels, opened_since
 from leyden.lightning.engine.engine import Engine
@@ -19,6 +21,7 @@ from leyden.lightning.payer_models.payer_model import PayerModel
 from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.undo_log import UndoLog
+from leyden.server.errors import StoreError
 
 # What is stored as it is: not references and sets. The hint is found again.
 _SESSION_FIELDS = tuple(name for name in PaymentSession.__slots__ if name not in ("hint", "policy_retries"))
@@ -32,7 +35,7 @@ def fork_engine(engine: Engine) -> Engine:
     """
     fork = copy(engine)
     UndoLog.__init__(fork)
-    fork.balance = engine.balance.copy()
+    fork.balance = engine.balance[:]
     fork.in_flight, fork.slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
     fork.queue, fork.shards = EventQueue(), {}
     fork.intercept = fork.outage = fork.on_first_change = None
@@ -52,7 +55,7 @@ def dump_network(
     """
     return {
         **engine_row(engine),
-        "balance": engine.balance.copy(),
+        "balance": engine.balance.tolist(),
         "sessions": [session_row(session) for _, session in sorted(sessions.items())],
         "shards": [shard_row(shard) for _, shard in sorted(engine.shards.items())],
         "events": [events_row(at_ms, items) for at_ms, items in sorted(engine.queue.events_at.items())],
@@ -118,12 +121,15 @@ def restore_network(
         engine.reseed(seed, secret)
     engine.background = BackgroundState(*saved.get("background", ()))
     engine.now, engine.event_count, engine.shard_count = saved["now"], saved["event_count"], saved["shard_count"]
-    if isinstance(saved["balance"], dict):
-        for edge, amount_msat in saved["balance"].items():
-            engine.balance[edge] = amount_msat
-    else:
-        engine.balance = list(saved["balance"])
     check_saved(engine, saved)
+    try:
+        if isinstance(saved["balance"], dict):
+            for edge, amount_msat in saved["balance"].items():
+                engine.balance[edge] = amount_msat
+        else:
+            engine.balance = array("q", saved["balance"])
+    except OverflowError:
+        raise StoreError(f"network/balance has a value above {ALL_MSAT} msat, which is all bitcoin") from None
     sessions = {}
     for row in saved["sessions"]:
         session = PaymentSession(row["id"], row["payer"], row["target"], row["amount_msat"])

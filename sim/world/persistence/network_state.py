@@ -68,7 +68,7 @@ class NetworkState:
             elif isinstance(thing, PaymentSession):
                 sessions.add(thing.id)
         for channel in sorted(channels):
-            pair = engine.balance[2 * channel : 2 * channel + 2]
+            pair = engine.balance[2 * channel : 2 * channel + 2].tolist()
             self.rows.put({"id": f"channel-{channel}", "channel": channel, "balance": pair})
         times, payers = engine.queue.changed_times(), mission_control.changed_payers
         self._write(
@@ -84,7 +84,7 @@ class NetworkState:
         engine, mission_control = self._engine, self._payments.mission_control
         self._write_engine()
         for channel in range(engine.graph.channels):
-            pair = engine.balance[2 * channel : 2 * channel + 2]
+            pair = engine.balance[2 * channel : 2 * channel + 2].tolist()
             self.rows.put({"id": f"channel-{channel}", "channel": channel, "balance": pair})
         sessions, events_at = self._payments.open_sessions, engine.queue.events_at
         self._write("session", sessions, {each: session_row(sessions[each]) for each in sessions})
