@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import islice
 from typing import Any
 
 from tinydb.table import Document
 
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.tables.pages import id_portions
-from leyden.server.store.tables.row_map import Row, Summarize
+from leyden.server.store.tables.row_map import Row, RowMap, Summarize
 
 
 class RowTable:
@@ -187,10 +188,8 @@ class RowTable:
             lowest, above = data.order.id_bounds(rows, since_ms, until_ms)
             after = above if after is None else after if above is None else min(after, above)
         for ids in id_portions(data, wanted, after) if limit > 0 else ():
-            last = ids[-1] < lowest
-            ids = _created(rows, _matching(rows, ids, wanted), since_ms, until_ms)
-            found += [Document(rows[doc_id], doc_id) for doc_id in ids[: limit - len(found)]]
-            if last or len(found) == limit:
+            found += islice(_matching(rows, ids, wanted, since_ms, until_ms), limit - len(found))
+            if ids[-1] < lowest or len(found) == limit:
                 break
         return found
 
@@ -210,26 +209,24 @@ class RowTable:
             lowest, above = data.order.id_bounds(rows, since_ms, until_ms)
             after = max(after or 0, lowest - 1)
         for ids in id_portions(data, wanted, after, oldest_first=True) if limit > 0 else ():
-            last = above is not None and ids[-1] >= above
-            ids = _created(rows, _matching(rows, ids, wanted), since_ms, until_ms)
-            found += [Document(rows[doc_id], doc_id) for doc_id in ids[: limit - len(found)]]
-            if last or len(found) == limit:
+            found += islice(_matching(rows, ids, wanted, since_ms, until_ms), limit - len(found))
+            if (above is not None and ids[-1] >= above) or len(found) == limit:
                 break
         return found
 
 
-def _matching(rows: Mapping[int, Row], ids: list[int], wanted: Mapping[str, Any]) -> list[int]:
-    """Those of the ids whose rows exist and have all values."""
-    ids = [doc_id for doc_id in ids if doc_id in rows]
-    for field, value in wanted.items():
-        ids = [doc_id for doc_id in ids if rows[doc_id].get(field) == value]
-    return ids
-
-
-def _created(rows: Mapping[int, Row], ids: list[int], since_ms: int | None, until_ms: int | None) -> list[int]:
-    """Those of the ids whose rows were created in this time."""
-    if since_ms is not None:
-        ids = [doc_id for doc_id in ids if rows[doc_id]["created_at"] >= since_ms]
-    if until_ms is not None:
-        ids = [doc_id for doc_id in ids if rows[doc_id]["created_at"] < until_ms]
-    return ids
+def _matching(
+    rows: RowMap, ids: Iterable[int], wanted: Mapping[str, Any], since_ms: int | None, until_ms: int | None
+) -> Iterator[Document]:
+    """The rows of these ids that exist, have all values and were created in this time. Each is read once: to read one
+    may unpack others with it."""
+    values = wanted.items()
+    for doc_id in ids:
+        row = rows.get(doc_id)
+        if (
+            row is not None
+            and all(row.get(field) == value for field, value in values)
+            and (since_ms is None or row["created_at"] >= since_ms)
+            and (until_ms is None or row["created_at"] < until_ms)
+        ):
+            yield Document(row, doc_id)

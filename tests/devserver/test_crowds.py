@@ -135,6 +135,24 @@ def test_a_list_of_deliveries_has_bodies_only_if_they_are_asked_for(sandbox: San
     assert attempt == {name: whole_attempt[name] for name in attempt}
 
 
+@pytest.mark.parametrize("bodies", ["true", "false"])
+def test_a_page_with_many_attempts_is_written_delivery_by_delivery(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, bodies: str
+) -> None:
+    for number in range(3):
+        sandbox.charges.create(amount="1000", description=f"tea [] {number}", expiresIn=60, callbackUrl=HOOK)
+    sandbox.receiver("shop").always(500)
+    sandbox.advance("1h")
+    for path in ("limit=2", "limit=3", "limit=2&event=charge.expired", "event=charge.completed", "status=pending"):
+        target = f"/sandbox/v1/deliveries?bodies={bodies}&{path}"
+        whole = sandbox.ask("GET", target)
+        with monkeypatch.context() as patched:
+            patched.setattr("leyden.devserver.control.callbacks.deliveries._CHECKED_ATTEMPTS", -1)
+            assert sandbox.ask("GET", target) == whole
+        if path != "event=charge.completed":
+            assert all(len(delivery["attempts"]) > 1 for delivery in whole["data"])
+
+
 def test_a_replay_lists_the_first_thousand_deliveries_and_counts_all(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

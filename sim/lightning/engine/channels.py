@@ -51,7 +51,7 @@ class Channels(UndoLog):
         self.on_first_change: Callable[[], None] | None = None
         self.on_force_close: Callable[[int, str], None] = lambda edge, reason: None
         # The garbage collector visits each item of a list, but not those of an array, nor of a tuple of numbers.
-        self.balance = array("q", graph.local_msat.tolist())
+        self.balance: array[int] = array("q", graph.local_msat.tolist())
         self.initial_balance: tuple[int, ...] = tuple(self.balance)
         self.capacity: tuple[int, ...] = tuple(graph.capacity_msat.tolist())
         self.reserve: tuple[int, ...] = tuple(graph.reserve_msat.tolist())

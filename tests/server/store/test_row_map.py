@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from leyden.server.store.store import Store
 from leyden.server.store.tables import row_map, table_data
+from leyden.server.store.tables.packed import unpack_after_summary
 from leyden.server.store.tables.row_map import RowMap
 
 VALUE = st.recursive(
@@ -145,6 +146,34 @@ def test_a_copy_shares_the_blocks_and_changes_alone() -> None:
     assert table.row(1) == {"id": 1}
     assert other.table("rows", key="id").row(1) == {"id": 1, "changed": True}
     assert packed(other.table_data("rows").rows) == 7
+
+
+@pytest.mark.parametrize(
+    "filters", [{}, {"state": "new"}, {"state": "new", "odd": None}, {"since_ms": 3}, {"until_ms": 95, "state": "new"}]
+)
+@pytest.mark.parametrize("oldest_first", [False, True])
+def test_a_page_unpacks_each_block_once(
+    monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any], oldest_first: bool
+) -> None:
+    monkeypatch.setattr(row_map, "_CACHED_BLOCKS", 1)
+    store = Store.memory()
+    table = store.table("rows", key="id", indexes=["state"])
+    for number in [*range(100), *range(100)]:
+        table.put({"id": number, "state": "new", "created_at": number})
+    blocks = {cell for cell in store.table_data("rows").rows.cells.values() if isinstance(cell, bytes)}
+    unpacked: list[bytes] = []
+
+    def counted(block: bytes) -> Any:
+        unpacked.append(block)
+        return unpack_after_summary(block)
+
+    monkeypatch.setattr(row_map, "unpack_after_summary", counted)
+    bounds = {name: filters[name] for name in filters.keys() & {"since_ms", "until_ms"}}
+    wanted = {name: value for name, value in filters.items() if name not in bounds}
+    found = (table.page_up if oldest_first else table.page)(wanted, limit=200, **bounds)
+    expected = [n for n in range(100) if bounds.get("since_ms", 0) <= n < bounds.get("until_ms", 100)]
+    assert [row["id"] for row in found] == (expected if oldest_first else expected[::-1])
+    assert len(unpacked) <= len(blocks)
 
 
 def test_a_value_that_only_memory_can_hold_is_not_packed() -> None:
