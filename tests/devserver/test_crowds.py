@@ -951,3 +951,27 @@ def test_a_restore_sets_no_single_row_in_the_event_loop(monkeypatch: pytest.Monk
         assert [row["id"] for row in (await served.ask("GET", "/v0/charges?limit=1000"))["data"]] == before
 
     in_loop(scenario)
+
+
+def test_a_page_of_an_inbox_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(150):
+            await served.create()
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+        [inbox] = (await served.ask("GET", "/sandbox/v1/inboxes"))["data"]
+        path = f"/sandbox/v1/inboxes/{inbox['name']}"
+        rounds = served.rounds
+        found = await served.ask("GET", f"{path}?limit=1000")
+        assert [post["number"] for post in found["posts"]] == [*range(1, 151)]
+        assert served.rounds - rounds >= 7
+        for after, limit in ((0, 20), (130, 21), (149, 5), (150, 5), (7, 100)):
+            page = await served.ask("GET", f"{path}?after={after}&limit={limit}")
+            assert page == {**found, "posts": found["posts"][after : after + limit]}
+        reading = asyncio.create_task(served.ask("GET", f"{path}?limit=1000", status=404))
+        await asyncio.sleep(0)
+        await served.ask("POST", "/sandbox/v1/reset")
+        assert "no inbox with this name" in (await reading)["detail"]
+
+    in_loop(scenario)

@@ -7,20 +7,23 @@ from typing import Any
 
 from leyden.arguments import receiver_name
 from leyden.callbacks.faults.kinds import FaultFieldRefused, FaultSpec, fault_resource
-from leyden.callbacks.inboxes import Received
+from leyden.callbacks.inboxes import Inbox, Received
 from leyden.callbacks.receiver import Receiver
 from leyden.callbacks.replies import parse_reply
 from leyden.devserver.control.body_values import check_charge_id
 from leyden.devserver.control.pages import Page, page
+from leyden.devserver.control.slices import in_slices
 from leyden.errors import ArgumentError
 from leyden.server.contract.bind import handles
 from leyden.server.errors import FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
 from leyden.server.spelling import closest
 from leyden.server.timestamps import to_iso
+from leyden.stepwise import Stepwise, run_to_end
 from leyden.world.world import World
 
 _LIMIT = 100
+_POSTS_AT_ONCE = 20
 _NAMED = 5  # similar names in an error
 _NO_INBOX = "there is no inbox with this name: it is created by its first request or its first script"
 
@@ -44,8 +47,8 @@ class InboxControl:
         )
 
     @handles(raises=(NotFound,), needs=("path.name", "query.after", "query.limit"), recorded=False)
-    def get_inbox(self, call: Request) -> dict[str, Any]:
-        """One inbox, its script and the requests that it received."""
+    async def get_inbox(self, call: Request) -> dict[str, Any]:
+        """One inbox, its script and the requests that it received. Many of them are read in slices."""
         _check_name(call.path["name"])
         receivers = self._world.receivers
         if not receivers.is_known(call.path["name"]):
@@ -54,7 +57,13 @@ class InboxControl:
             near = closest(name, known) if len(longer) < 2 else f"one of {', '.join(longer)}"
             mend = "" if near is None else f"; did you mean {near}?"
             raise NotFound(f"{_NO_INBOX}{mend}")
-        return self._inbox(receivers.receiver(call.path["name"]), call.query["after"], call.query["limit"])
+        world, receiver = self._world, receivers.receiver(call.path["name"])
+        found, inbox = self._summary_of(receiver), receiver.inbox
+        steps = _posts(inbox, call.query["after"], call.query["limit"])
+        posts = await in_slices(world, steps, lambda: world.lock)
+        if posts is None:
+            return await self.get_inbox(call)  # a reset: the inbox is of the former run
+        return {**found, "posts": posts}
 
     @handles(raises=(NotFound, SemanticConflict), needs=("path.name", "body.rules", "body.answers", "body.always"))
     def script_inbox(self, call: Request) -> dict[str, Any]:
@@ -80,7 +89,7 @@ class InboxControl:
                 attempt=rule.get("attempt"),
                 count=rule.get("count", 1),
             )
-        return self._inbox(receiver, 0, _LIMIT)
+        return {**self._summary_of(receiver), "posts": run_to_end(_posts(receiver.inbox, 0, _LIMIT))}
 
     def _summary(self, name: str, received: int, restored: int, objections: int) -> dict[str, Any]:
         return {
@@ -91,7 +100,7 @@ class InboxControl:
             "objections": objections,
         }
 
-    def _inbox(self, receiver: Receiver, after: int, limit: int) -> dict[str, Any]:
+    def _summary_of(self, receiver: Receiver) -> dict[str, Any]:
         inbox, restored = receiver.inbox, self._world.receivers.state(receiver.name).get("restored", 0)
         return {
             **self._summary(receiver.name, inbox.total, restored, receiver.objections),
@@ -109,9 +118,6 @@ class InboxControl:
                 "answers": receiver.script,
                 "always": receiver.usual,
             },
-            "posts": [
-                _post(number, got, is_copy=inbox.is_copy(number, got)) for number, got in inbox.after(after, limit)
-            ],
         }
 
     # Faults
@@ -166,6 +172,19 @@ def _check_name(name: str) -> None:
             "no inbox can have this name: the parts that dots join have at most 63 characters, and the whole with "
             ".localhost has at most 253"
         ) from None
+
+
+def _posts(inbox: Inbox, after: int, limit: int) -> Stepwise[list[dict[str, Any]]]:
+    """At most `limit` posts with numbers above `after`. Some may be removed between two steps."""
+    found: list[dict[str, Any]] = []
+    while len(found) < limit:
+        posts = [*inbox.after(after, min(_POSTS_AT_ONCE, limit - len(found)))]
+        if not posts:
+            break
+        found += [_post(number, got, is_copy=inbox.is_copy(number, got)) for number, got in posts]
+        after = posts[-1][0]
+        yield
+    return found
 
 
 def _post(number: int, got: Received, *, is_copy: bool) -> dict[str, Any]:
