@@ -953,6 +953,25 @@ def test_a_restore_sets_no_single_row_in_the_event_loop(monkeypatch: pytest.Monk
     in_loop(scenario)
 
 
+def test_a_replay_by_a_filter_is_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(70):
+            await served.create()
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+        for number in (2, 3):
+            rounds = served.rounds
+            found = await served.ask("POST", "/sandbox/v1/deliveries/replay", {"event": "charge.expired"})
+            assert (found["replayed"], len(set(found["ids"]))) == (70, 70)
+            assert served.rounds - rounds >= 70
+            await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+            every = (await served.ask("GET", "/sandbox/v1/deliveries?limit=1000"))["data"]
+            assert [len(delivery["attempts"]) for delivery in every] == [number] * 70
+
+    in_loop(scenario)
+
+
 def test_a_page_of_an_inbox_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
 

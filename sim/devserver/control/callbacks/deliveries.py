@@ -125,6 +125,7 @@ class CallbackControl:
         after, last = None, outbox.rows.newest_id()
         hold_events(world)
         while True:
+            is_over = False
             with world.exclusive():
                 if world.service.outbox is not outbox:
                     break  # a reset
@@ -134,10 +135,12 @@ class CallbackControl:
                         outbox.replay(row["id"], when_ms)
                         replayed += 1
                         ids += [row["id"]] if replayed <= _SHOWN_IDS else []
-            if len(rows) < _REPLAYED_AT_ONCE:
+                    after = row.doc_id
+                    if is_over := slices.is_over():
+                        break
+            if after == last or (len(rows) < _REPLAYED_AT_ONCE and not is_over):
                 break
-            after = rows[-1].doc_id
-            if slices.is_over():
+            if is_over:
                 await slices.pause()
         return {"replayed": replayed, "ids": ids}
 
