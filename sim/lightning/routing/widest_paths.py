@@ -24,13 +24,14 @@ def widest_path(
     found: list[int] = []
     # Mostly one of the ends is the narrowest of the path, so the widest level is tried first, and then the median of
     # those that are left. A wider path has only edges of those over which the last one was found.
-    tried, kept = most, _Incoming(costs.incoming.edges, costs.incoming.ends, costs.incoming.indptr)
+    tried, kept = most, _every(costs)
+    kept_widths = widths[kept.edges]
     while len(levels):
-        usable = widths >= tried
-        wide = kept.only(usable)
-        path = _path(costs, usable, wide, start, end)
+        included = kept_widths >= tried
+        wide = kept.only(included)
+        path = _path(costs, widths >= tried, wide, start, end)
         if path:
-            found, kept = path, wide
+            found, kept, kept_widths = path, wide, kept_widths[included]
         levels = levels[levels > tried * (1 + tolerance)] if path else levels[levels < tried]
         middle = len(levels) // 2
         tried = np.partition(levels, middle)[middle] if len(levels) else 0
@@ -39,8 +40,8 @@ def widest_path(
 
 def shortest_path(costs: EdgeCosts, usable: npt.NDArray[np.bool_], start: int, end: int) -> list[int]:
     """The edges of a path with the fewest hops over `usable` edges; empty if there is none."""
-    every = _Incoming(costs.incoming.edges, costs.incoming.ends, costs.incoming.indptr)
-    return _path(costs, usable, every.only(usable), start, end)
+    every = _every(costs)
+    return _path(costs, usable, every.only(usable[every.edges]), start, end)
 
 
 class _Incoming(NamedTuple):
@@ -50,12 +51,15 @@ class _Incoming(NamedTuple):
     ends: npt.NDArray[np.int32]
     indptr: npt.NDArray[np.int32]
 
-    def only(self, usable: npt.NDArray[np.bool_]) -> _Incoming:
-        """Those of them that are usable."""
-        included = usable[self.edges]
+    def only(self, included: npt.NDArray[np.bool_]) -> _Incoming:
+        """Those of them that are included."""
         counts = np.zeros(len(included) + 1, dtype=np.int32)
         np.cumsum(included, out=counts[1:])
         return _Incoming(self.edges[included], self.ends[included], counts[self.indptr])
+
+
+def _every(costs: EdgeCosts) -> _Incoming:
+    return _Incoming(costs.incoming.edges, costs.incoming.ends, costs.incoming.indptr)
 
 
 def _path(costs: EdgeCosts, usable: npt.NDArray[np.bool_], incoming: _Incoming, start: int, end: int) -> list[int]:
