@@ -63,7 +63,7 @@ def call_endpoint(
     endpoint: PathEndpoint, method: str, path: str, headers: Mapping[bytes, bytes], body: bytes
 ) -> LoopbackResponse:
     """Send one request to the endpoint of a path that has no parameter, without a router. The names of `headers` are in
-    lower case, and `body` is no longer than the limit of the service. Raises `ResponseLost` as `send_request` does."""
+    lower case, and `body` is no longer than the limit of the service. No service fault applies."""
     scope: MutableMapping[str, Any] = {
         "type": "http",
         "method": method,

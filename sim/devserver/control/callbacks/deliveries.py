@@ -65,21 +65,23 @@ class CallbackControl:
         )
         if found is None:
             return await self.list_deliveries(call)  # a reset: these deliveries are of the former run
-        short, encoded, attempts = [], [], 0
-        for place, row in enumerate(found["data"]):
+        # To check and to write a long page at once would hold other requests.
+        rows, deliveries, encoded = found["data"], [], list[bytes]()
+        is_long = sum(AttemptLog(row).attempt_count for row in rows) > _CHECKED_ATTEMPTS
+        for row in rows:
             steps = _delivery_steps(row, world, bodies=bodies)
             delivery = await in_slices(world, steps, lambda: world.lock, slices)
             if delivery is None:
                 return await self.list_deliveries(call)
-            found["data"][place] = delivery
-            attempts += len(delivery["attempts"])
-            encoded.append(orjson.dumps(delivery))
-            short.append({**delivery, "attempts": []})
-        if attempts <= _CHECKED_ATTEMPTS:
-            return found
-        # To check and to write them all at once would hold other requests.
+            if is_long:
+                encoded.append(orjson.dumps(delivery))
+                delivery["attempts"] = []
+            deliveries.append(delivery)
+        response = {**found, "data": deliveries}
+        if not is_long:
+            return response
         head, end = orjson.dumps({**found, "data": []}).split(b"[]")
-        return EncodedJson({**found, "data": short}, (head, b"[", *_separated(encoded), b"]", end))
+        return EncodedJson(response, (head, b"[", *_separated(encoded), b"]", end))
 
     @handles(raises=(NotFound,), needs=("path.id",), recorded=False)
     async def get_delivery(self, call: Request) -> dict[str, Any]:
