@@ -75,8 +75,7 @@ def test_the_widest_path_is_as_wide_as_that_of_a_search(seed: int, data: st.Data
     start, end = data.draw(st.lists(st.integers(0, 19), min_size=2, max_size=2, unique=True))
     count = len(graph.source)
     widths = data.draw(st.lists(st.sampled_from([0, 0, 1, 2, 3, 7, 10**17]), min_size=count, max_size=count))
-    tolerance = data.draw(st.sampled_from([0.0, 0.0, 0.6]))
-    path = widest_path(costs, np.array(widths), start, end, tolerance=tolerance)
+    path = widest_path(costs, np.array(widths), start, end)
     expected = width_of_widest(costs, widths, start, end)
     if not expected:
         assert path == []
@@ -84,8 +83,11 @@ def test_the_widest_path_is_as_wide_as_that_of_a_search(seed: int, data: st.Data
     nodes = [start, *(costs.target[edge] for edge in path)]
     assert nodes[-1] == end
     assert [costs.source[edge] for edge in path] == nodes[:-1]
-    width = min(widths[edge] for edge in path)
-    assert width <= expected <= width * (1 + tolerance)
+    assert min(widths[edge] for edge in path) == expected
+    assert len(path) == least_hops(costs, [width >= expected for width in widths], start, end)
+    for most in (1, 5, expected, expected + 1):
+        narrower = widest_path(costs, np.array(widths), start, end, most)
+        assert len(narrower) == least_hops(costs, [width >= min(most, expected) for width in widths], start, end)
 
 
 def test_a_reason_needs_the_outages_of_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

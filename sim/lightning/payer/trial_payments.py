@@ -30,7 +30,6 @@ from leyden.lightning.topology.graph import Ints
 _MAX_SEARCHES, _LEAST_OWN_SEARCHES = 60, 2
 _SEARCHED_CHANNELS = 60_000
 _MAX_ATTEMPTS = 8  # of one trial
-_WIDTH_TOLERANCE = 0.05
 _MAX_WIDEST = 10  # widest paths that are tested for nodes that are offline
 _MINIMA = 4
 _LEAST_MSAT = 1_000  # the least amount of a Charge
@@ -165,7 +164,7 @@ class TrialPayments:
         path, most = list[int](), ALL_MSAT
         # Whether a node is online is drawn when it is first needed, so only those on a path are tested.
         for _ in range(_MAX_WIDEST):
-            path = widest_path(costs, widths, session.payer, session.target, most, _WIDTH_TOLERANCE)
+            path = widest_path(costs, widths, session.payer, session.target, most)
             ends = {engine.policies.target[edge] for edge in path}
             offline = [node for node in ends if not engine.conditions.is_up(node, engine.now)]
             if not offline:
