@@ -182,6 +182,7 @@ class RowTable:
         order of their ids, which is the order of creation. `since_ms <= created_at < until_ms` for each bound given.
         """
         data, rows, wanted = self._data, self._data.rows, filters or {}
+        limit = min(limit, len(rows))  # it may be any number
         found: list[Document] = []
         lowest = 0
         if since_ms is not None or until_ms is not None:
@@ -203,6 +204,7 @@ class RowTable:
     ) -> list[Document]:
         """As `page`, the oldest first: rows with higher ids than `after`."""
         data, rows, wanted = self._data, self._data.rows, filters or {}
+        limit = min(limit, len(rows))  # it may be any number
         found: list[Document] = []
         above: int | None = None
         if since_ms is not None or until_ms is not None:
