@@ -184,13 +184,13 @@ class RowTable:
         data, rows, wanted = self._data, self._data.rows, filters or {}
         limit = min(limit, len(rows))  # it may be any number
         found: list[Document] = []
-        lowest = 0
+        above: int | None = None
         if since_ms is not None or until_ms is not None:
-            lowest, above = data.order.id_bounds(rows, since_ms, until_ms)
-            after = above if after is None else after if above is None else min(after, above)
-        for ids in id_portions(data, wanted, after) if limit > 0 else ():
+            lowest, end = data.order.id_bounds(rows, since_ms, until_ms)
+            above, after = lowest - 1, end if after is None else after if end is None else min(after, end)
+        for ids in id_portions(data, wanted, above, after) if limit > 0 else ():
             found += islice(_matching(rows, ids, wanted, since_ms, until_ms), limit - len(found))
-            if ids[-1] < lowest or len(found) == limit:
+            if len(found) == limit:
                 break
         return found
 
@@ -206,13 +206,13 @@ class RowTable:
         data, rows, wanted = self._data, self._data.rows, filters or {}
         limit = min(limit, len(rows))  # it may be any number
         found: list[Document] = []
-        above: int | None = None
+        end: int | None = None
         if since_ms is not None or until_ms is not None:
-            lowest, above = data.order.id_bounds(rows, since_ms, until_ms)
+            lowest, end = data.order.id_bounds(rows, since_ms, until_ms)
             after = max(after or 0, lowest - 1)
-        for ids in id_portions(data, wanted, after, oldest_first=True) if limit > 0 else ():
+        for ids in id_portions(data, wanted, after, end, oldest_first=True) if limit > 0 else ():
             found += islice(_matching(rows, ids, wanted, since_ms, until_ms), limit - len(found))
-            if (above is not None and ids[-1] >= above) or len(found) == limit:
+            if len(found) == limit:
                 break
         return found
 

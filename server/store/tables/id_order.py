@@ -12,14 +12,15 @@ Rows = Mapping[int, Mapping[str, Any]]
 
 DATE = "created_at"  # the field
 
+_EARLIEST, _LATEST = -(2**63), 2**63 - 1  # those that an array has room for
 _EVERYTHING = (0, None)
 
 
 class IdOrder:
     """The ids in ascending order, and the dates (`DATE`, whole milliseconds) of their rows.
 
-    Both are made at the first use, or kept from the first row on if the table was empty. The list may contain ids of
-    deleted rows: the caller checks that the row exists.
+    Both are made at the first use, or from the first row on if the table was empty. The list may contain ids of deleted
+    rows: the caller checks that the row exists.
     """
 
     __slots__ = ("_dates", "_ids", "_unordered")
@@ -32,8 +33,10 @@ class IdOrder:
 
     def ids(self, rows: Rows) -> list[int]:
         """The ids of all rows, ascending."""
-        if self._ids is None or _is_too_long(self._ids, len(rows)):
+        if self._ids is None:
             self._ids, self._dates, self._unordered = sorted(rows), array("q"), False
+        elif len(self._ids) > 2 * len(rows) + 64:
+            self._discard_deleted(rows)
         return self._ids
 
     def append(self, doc_id: int, row: Mapping[str, Any]) -> None:
@@ -45,10 +48,10 @@ class IdOrder:
             self._add_date(row)
         ids.append(doc_id)
 
-    def removed(self, count: int) -> None:
-        """Note that a row was deleted; `count` rows are left."""
-        if self._ids is not None and _is_too_long(self._ids, count):
-            self.invalidate()
+    def removed(self, rows: Rows) -> None:
+        """Note that a row was deleted; `rows` are left."""
+        if self._ids is not None:
+            self.ids(rows)
 
     def invalidate(self) -> None:
         """Make the list again at the next use."""
@@ -76,9 +79,12 @@ class IdOrder:
         """
         ids, dates = self.ids(rows), self._dates
         for doc_id in islice(ids, len(dates), None):
-            if self._unordered or (row := rows.get(doc_id)) is None:  # a deleted row has no date to compare with
+            if self._unordered:
                 break
-            self._add_date(row)
+            if (row := rows.get(doc_id)) is not None:
+                self._add_date(row)
+            else:  # any date in this order does for a deleted row
+                dates.append(dates[-1] if dates else _EARLIEST)
         if len(dates) < len(ids):
             return _EVERYTHING
         low, high = (None if bound is None else bisect_left(dates, bound) for bound in (since_ms, until_ms))
@@ -88,11 +94,12 @@ class IdOrder:
 
     def _add_date(self, row: Mapping[str, Any]) -> None:
         date, dates = row.get(DATE), self._dates
-        if type(date) is int and -(2**63) <= date < 2**63 and (not dates or dates[-1] <= date):
+        if type(date) is int and _EARLIEST <= date <= _LATEST and (not dates or dates[-1] <= date):
             dates.append(date)
         else:
             self._unordered = True
 
-
-def _is_too_long(ids: list[int], count: int) -> bool:
-    return len(ids) > 2 * count + 64
+    def _discard_deleted(self, rows: Rows) -> None:
+        ids = self._ids or []
+        dates = array("q", [date for doc_id, date in zip(ids, self._dates, strict=False) if doc_id in rows])
+        self._ids, self._dates = [doc_id for doc_id in ids if doc_id in rows], dates

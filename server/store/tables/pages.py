@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from leyden.server.store.tables.table_data import TableData
@@ -12,13 +12,19 @@ _FIRST_PORTION, _LARGEST_PORTION = 256, 8_192
 
 
 def id_portions(
-    data: TableData, wanted: Mapping[str, Any], after: int | None, *, oldest_first: bool = False
+    data: TableData,
+    wanted: Mapping[str, Any],
+    above: int | None = None,
+    below: int | None = None,
+    *,
+    oldest_first: bool = False,
 ) -> Iterator[list[int]]:
-    """The ids beyond `after` of rows that may have the values `wanted`, from the highest down, or from the lowest up
-    with `oldest_first`, in growing portions.
+    """The ids above `above` and below `below` (None: no bound) that may be those of rows with the values `wanted`, from
+    the highest down, or from the lowest up with `oldest_first`, in portions of which none is empty.
 
-    When an index leaves at most a quarter of the rows, those are sorted; otherwise the list of all ids is read from
-    `after`. So the most expensive page costs a small fixed amount for each row of the table, and the usual page does
+    An id that is not in the index of a value is left out, so that no row is read for it. When an index leaves at most a
+    quarter of the rows, its ids are sorted; otherwise the list of all ids is read from the bound on, in growing
+    portions. So the most expensive page costs a small fixed amount for each id of the table, and the usual page does
     not depend on the size of the table.
     """
     groups = [
@@ -28,18 +34,28 @@ def id_portions(
     ]
     groups.sort(key=len)
     if groups and len(groups[0]) <= len(data.rows) // 4:
-        ids = sorted(doc_id for doc_id in groups[0] if all(doc_id in group for group in groups[1:]))
+        ids, groups = sorted(_common(groups[0], groups[1:])), []
     else:
         ids = data.order.ids(data.rows)
+    start = 0 if above is None else bisect_right(ids, above)
+    end = len(ids) if below is None else bisect_left(ids, below)
     portion = _FIRST_PORTION
-    if oldest_first:
-        start = 0 if after is None else bisect_right(ids, after)
-        while start < len(ids):
-            yield ids[start : start + portion]
-            start, portion = start + portion, min(2 * portion, _LARGEST_PORTION)
-        return
-    end = len(ids) if after is None else bisect_left(ids, after)
-    while end > 0:
-        start = max(end - portion, 0)
-        yield ids[start:end][::-1]
-        end, portion = start, min(2 * portion, _LARGEST_PORTION)
+    while start < end:
+        if oldest_first:
+            part = ids[start : min(start + portion, end)]
+            start += portion
+        else:
+            part = ids[max(end - portion, start) : end][::-1]
+            end -= portion
+        if groups:
+            part = _common(part, groups)
+        if part:
+            yield part
+        portion = min(2 * portion, _LARGEST_PORTION)
+
+
+def _common(ids: Iterable[int], groups: Iterable[Container[int]]) -> list[int]:
+    """Those of the ids that are in every group, in the same order."""
+    for group in groups:
+        ids = [doc_id for doc_id in ids if doc_id in group]
+    return [*ids]

@@ -196,8 +196,7 @@ class TableData:
     def drop(self) -> None:
         """Delete every row and the table. Ids start again from 1; what was declared stays declared."""
         self.clear()
-        self.exists = False
-        self.next_id = None
+        self.exists, self.next_id = False, None
 
     def clear_query_caches(self) -> None:
         """Clear the query caches that hold results from this table."""
@@ -276,8 +275,7 @@ class TableData:
     def _note_order(self) -> None:
         # Rows in the order of their ids (the usual table) are put back in order by sorting; others need this list.
         if not self._order_changed and self._cleared is None:
-            self._id_sequence = None if self.ascending else list(self.rows)
-            self._order_changed = True
+            self._order_changed, self._id_sequence = True, None if self.ascending else list(self.rows)
 
     # Look-up
 
@@ -300,12 +298,14 @@ class TableData:
                         " remove one of them, or open the table with key=None"
                     )
             self.key, self.keys = key, keys
-        fresh = [(field, Index()) for field in indexes if field not in self.indexes]
+        fresh, order = [(field, Index()) for field in indexes if field not in self.indexes], IdOrder({})
         for doc_id, row in self.rows.items() if fresh else ():
+            order.append(doc_id, row)
             for field, index in fresh:
                 if (value := row.get(field)) is not None:
                     index.add(value, doc_id)
         self.indexes.update(fresh)
+        self.order = order if fresh and self.ascending else self.order
         self.tallies |= {fields: Tally(fields, self.rows.values()) for fields in tallies if fields not in self.tallies}
         self._note_fields()
 
@@ -361,7 +361,7 @@ class TableData:
     def _remove(self, doc_id: int, row: Row) -> None:
         try:
             self.rows.remove(doc_id)
-            self.order.removed(len(self.rows))
+            self.order.removed(self.rows)
             if self.key is not None and self.keys.get(row.get(self.key)) == doc_id:
                 del self.keys[row[self.key]]
             for field, index in self.indexes.items():

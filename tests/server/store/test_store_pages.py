@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ from tinydb.table import Document
 
 from leyden import Sandbox
 from leyden.server.errors import StoreError
-from leyden.server.store.store import Store
+from leyden.server.store.store import IndexedTable, Store
 from leyden.server.store.tables.id_order import IdOrder
 from leyden.server.store.tables.index import Index
 from leyden.server.store.tables.pages import id_portions
@@ -41,6 +42,18 @@ FILTERS = st.fixed_dictionaries(
     },
 )
 BOUND = st.one_of(st.none(), st.integers(0, 9))
+
+
+class Sorted(set[int]):
+    """Ids that note each sorting of them in a list, by their number."""
+
+    def __init__(self, ids: Iterable[int], sorted_of: list[int]) -> None:
+        super().__init__(ids)
+        self._sorted_of = sorted_of
+
+    def __iter__(self) -> Iterator[int]:
+        self._sorted_of.append(len(self))
+        return super().__iter__()
 
 
 class Thrown(Exception):
@@ -105,6 +118,15 @@ def test_a_page_is_the_result_of_a_full_search(
         and (until_ms is None or row["created_at"] < until_ms)
     ]
     assert charges.page(filters, after, limit, since_ms, until_ms) == expected[:limit]
+    expected_up = [
+        row
+        for row in newest_first[::-1]
+        if (after is None or ids[row["id"]] > after)
+        and all(row[field] == value for field, value in filters.items())
+        and (since_ms is None or row["created_at"] >= since_ms)
+        and (until_ms is None or row["created_at"] < until_ms)
+    ]
+    assert charges.page_up(filters, after, limit, since_ms, until_ms) == expected_up[:limit]
     for field, value in filters.items():
         assert charges.find(field, value) == [row for row in newest_first[::-1] if row[field] == value]
         assert charges.first(field, value) == next(iter(charges.find(field, value)), None)
@@ -163,17 +185,17 @@ def test_a_changed_date_is_compared_again() -> None:
         assert order.id_bounds(rows, 2, None) == bounds
 
 
-class Looked(RowMap):
+class Reads(RowMap):
     """Rows that count how often one of them is read."""
 
-    looks = 0
+    count = 0
 
     def __getitem__(self, doc_id: int) -> dict[str, Any]:
-        self.looks += 1
+        self.count += 1
         return super().__getitem__(doc_id)
 
     def get(self, doc_id: int, default: Any = None) -> Any:
-        self.looks += 1
+        self.count += 1
         return super().get(doc_id, default)
 
 
@@ -184,7 +206,7 @@ def test_the_page_of_a_minute_is_found_without_reading_every_row() -> None:
         charges.put({"id": number, "created_at": number})
     charges.page(since_ms=1)  # the dates are compared once
     table = store.tables["charges"]
-    table.rows = rows = Looked(table.rows)
+    table.rows = rows = Reads(table.rows)
     charges.put({"id": 5_000, "created_at": 5_000})
     for change in ({"id": 7, "created_at": 7, "status": "paid"}, {"id": 4_000, "created_at": 4_000, "status": "paid"}):
         charges.put(change)
@@ -197,9 +219,81 @@ def test_the_page_of_a_minute_is_found_without_reading_every_row() -> None:
         ({"since_ms": 2_499, "until_ms": 2_501}, [2_500, 2_499]),
     ]
     for asking, found in asked:
-        rows.looks = 0
+        rows.count = 0
         assert [row["id"] for row in charges.page(**asking)] == found
-        assert rows.looks < 1_500, asking
+        assert rows.count < 1_500, asking
+
+
+def dated_charges(count: int) -> tuple[Store, IndexedTable, Reads]:
+    """A table of charges of two projects, of which the first third were paid, and the reads of its rows."""
+    store = Store.memory()
+    charges = store.table("charges", indexes=["project", "status"])
+    for number in range(count):
+        status = "paid" if number < count // 3 else "pending"
+        charges.put({"id": number, "created_at": number, "project": f"shop{number % 2}", "status": status})
+    table = store.tables["charges"]
+    table.rows = rows = Reads(table.rows)
+    return store, charges, rows
+
+
+@pytest.mark.parametrize(
+    ("filters", "bounds", "newest", "oldest"),
+    [
+        ({"status": "paid"}, {}, 999, 0),
+        ({"status": "paid", "project": "shop0"}, {}, 998, 0),
+        ({"status": "pending"}, {}, 2_999, 1_000),
+        ({"status": "pending", "project": "shop1"}, {"until_ms": 2_000}, 1_999, 1_001),
+        ({"status": "paid"}, {"since_ms": 900}, 999, 900),
+        ({"status": "paid"}, {"since_ms": 2_000}, None, None),
+        ({"status": "pending"}, {"until_ms": 900}, None, None),
+        ({}, {"since_ms": 1_499, "until_ms": 1_500}, 1_499, 1_499),
+        ({}, {"since_ms": 3_000}, None, None),
+        ({}, {"until_ms": 0}, None, None),
+    ],
+)
+def test_a_page_reads_no_row_that_an_index_or_a_date_excludes(
+    filters: dict[str, str], bounds: dict[str, int], newest: int | None, oldest: int | None
+) -> None:
+    _, charges, rows = dated_charges(3_000)
+    assert [row["id"] for row in charges.page(filters, limit=1, **bounds)] == [newest][: newest is not None]
+    assert rows.count <= 1
+    rows.count = 0
+    assert [row["id"] for row in charges.page_up(filters, limit=1, **bounds)] == [oldest][: oldest is not None]
+    assert rows.count <= 1
+
+
+def test_dates_are_known_in_a_table_that_was_filled_before_its_indexes_were_declared() -> None:
+    store, _, _ = dated_charges(500)
+    copy = Store.from_snapshot(store.snapshot(indexes=False))
+    charges = copy.table("charges", indexes=["project", "status"])
+    table = copy.tables["charges"]
+    table.rows = rows = Reads(table.rows)
+    assert [row["id"] for row in charges.page(since_ms=100, until_ms=101)] == [100]
+    assert rows.count == 1
+
+
+def test_dates_stay_known_when_most_rows_are_deleted() -> None:
+    _, charges, rows = dated_charges(500)
+    for number in range(490):
+        if number % 10:
+            charges.delete(number)
+    rows.count = 0
+    assert [row["id"] for row in charges.page(since_ms=100, until_ms=121)] == [120, 110, 100]
+    assert rows.count == 3
+
+
+def test_deleted_rows_have_no_date_and_are_no_reason_to_read_others() -> None:
+    store, charges, _ = dated_charges(100)
+    for number in (0, 1, 50, 99):
+        charges.delete(number)
+    table = store.tables["charges"]
+    ids = table.order.ids(table.rows)
+    assert len(ids) == 100
+    del table.order._dates[:]
+    assert table.order.id_bounds(table.rows, 50, 52) == (52, 53)
+    table.rows = rows = Reads(table.rows)
+    assert [row["id"] for row in charges.page(since_ms=49, until_ms=52)] == [51, 49]
+    assert rows.count == 3
 
 
 def test_bounds_stay_exact_when_the_last_rows_are_deleted() -> None:
@@ -323,9 +417,13 @@ def test_an_index_is_used_when_it_selects_at_most_a_quarter_of_the_rows() -> Non
     for number in range(1, 42):
         charges.put({"id": number, "project": "rare" if number <= 10 else "usual"})
     table = store.tables["charges"]
-    assert list(id_portions(table, {"project": "rare"}, None)) == [list(range(10, 0, -1))]
-    charges.put({"id": 11, "project": "rare"})
-    assert list(id_portions(table, {"project": "rare"}, None)) == [list(range(41, 0, -1))]
+    sorted_of = list[int]()
+    table.indexes["project"].groups["rare"] = Sorted(range(1, 11), sorted_of)
+    assert list(id_portions(table, {"project": "rare"})) == [list(range(10, 0, -1))]
+    assert sorted_of == [10]
+    table.indexes["project"].groups["rare"].add(11)
+    assert list(id_portions(table, {"project": "rare"})) == [list(range(11, 0, -1))]
+    assert sorted_of == [10]
 
 
 def test_a_long_scan_uses_growing_batches() -> None:
