@@ -91,8 +91,11 @@ async def send_once(
     body: bytes = b"",
     extensions: Mapping[str, Any] | None = None,
 ) -> LoopbackResponse:
-    """The same in a coroutine, which may wait. `target` is the path with its query, percent-encoded."""
+    """The same in a coroutine, which may wait. `target` is the path with its query, percent-encoded. A body has its
+    Content-Length, unless `headers` has one."""
     raw_path, _, query = target.partition("?")
+    if body and b"content-length" not in dict(headers):
+        headers = (*headers, (b"content-length", b"%d" % len(body)))
     scope: MutableMapping[str, Any] = {
         "type": "http",
         "asgi": {"version": "3.0"},

@@ -25,6 +25,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", "self._app(scope, receive, send)",
      "self._app(receive, send)"): "what is no request, such as the start of the server",
     ("server/http/pipeline.py", "_send_events", '"more_body"', '"XXmore_bodyXX"'): _STREAM,
+    ("server/http/pipeline.py", "_send_events", '"more_body"', '"MORE_BODY"'): _STREAM,
     ("server/http/pipeline.py", "PathEndpoint.__call__",
      'log.exception("%s failed on %s", operation.operation_id, request_id)',
      'log.exception("%s failed on %s", operation.operation_id, )'): "only the log of a defect differs",
@@ -41,6 +42,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
      'mend = "send the object itself, not its text" if nested else "send one object, {...}"', "mend = None"): _TEXT,
     ("server/http/request_parsing.py", "RequestParser._query_texts", "texts[name] = text", "texts[name] = None"):
         "of a parameter that is ignored only the name is used",
+    ("server/http/validation.py", "with_properties", '"anyOf"', '"XXanyOfXX"'): _EDITED,
     ("server/http/validation.py", "_values_at", '_values_at(item, path[1:], f"{pointer}/{place}")',
      "_values_at(item, path[1:], )"): _NO_ARRAY,
     ("server/http/validation.py", "_values_at", '_values_at(item, path[1:], f"{pointer}/{place}")',
@@ -58,6 +60,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/http/validation.py", "_field_errors", "not in", "in"): _TEXT,
     ("server/http/projects.py", "Projects.add",
      'ValueError(f"another project holds the key {key!r}: choose a different one")', "ValueError(None)"): _TEXT,
+    ("server/http/projects.py", "Projects.issue_key", "ValueError(issued_before(key))", "ValueError(None)"): _TEXT,
     ("server/charges/charges.py", "ChargeService.__init__", '"payment_hash"', '"XXpayment_hashXX"'): _INDEX,
     ("server/charges/charges.py", "ChargeService.__init__", 'store.table("static_charges", key="id")',
      'store.table("static_charges", )'): "`id` is the default",
@@ -112,6 +115,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "the name of a header has no case: RFC 9110, 5.1",
     ("server/callbacks/attempts.py", "delivery_summary", '"replay_orders"', '"REPLAY_ORDERS"'):
         "key figures of notebooks, which no request shows",
+    ("server/callbacks/attempts.py", "AttemptLog.record_result", "is not", "is"): "only the note of an attempt differs",
     ("server/callbacks/outbox.py", "Outbox.resume", 'row["due_at"] or 0', 'row["due_at"] and 0'):
         "after a restart deliveries of one instant have any order",
     ("sim/harness/model/rules.py", "_field_error", '"amounts"', '"AMOUNTS"'): _TEXT,
