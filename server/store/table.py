@@ -9,7 +9,7 @@ from typing import Any
 from tinydb.table import Document
 
 from leyden.server.store.rows import RowStorage
-from leyden.server.store.tables.pages import id_portions
+from leyden.server.store.tables.pages import id_portions, in_all
 from leyden.server.store.tables.row_map import Row, RowMap, Summarize
 
 
@@ -144,7 +144,7 @@ class RowTable:
             if field not in data.indexes:
                 raise LookupError(f"table {data.name!r} has no index of {field!r}: declare it")
         found = sorted((data.with_value(field, value) for field, value in values.items()), key=len)
-        return len(set(found[0]).intersection(*found[1:])) if found else len(data.rows)
+        return len(in_all(found[0], found[1:])) if found else len(data.rows)
 
     def counts(self, *fields: str) -> dict[tuple[Any, ...], int]:
         """The number of rows for each combination of values in the fields of a tally, or for each value of one indexed

@@ -26,7 +26,7 @@ from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.request_log import RequestLog
 from leyden.world.stored_snapshots import StoredSnapshots
-from leyden.world.time.clock import VirtualClock
+from leyden.world.time.clock import Report, VirtualClock
 from leyden.world.time.timers import Fired
 from leyden.world.transaction import PresentTransaction
 
@@ -280,9 +280,7 @@ class World(ThreadMoves):
         """Whether a long search for a route runs in a thread: for a request to the server, with payers that need it."""
         return self.payments.has_long_searches and not isinstance(self.slices(), Undivided)
 
-    def run_slice(
-        self, clock: VirtualClock, until_ms: int, slices: Slices, report: Callable[[Fired], None] | None = None
-    ) -> bool:
+    def run_slice(self, clock: VirtualClock, until_ms: int, slices: Slices, report: Report | None = None) -> bool:
         """Run a slice of what is due by an instant, as `VirtualClock.run_slice` does. While searches are deferred an
         event raises `SearchNeeded` for a long one, and stays scheduled."""
         with self.payments.searches_deferred(slices.is_over) if self.defers_searches else nullcontext():

@@ -31,5 +31,5 @@ class FormerContent:
 def _dicts(tables: Iterable[TableData]) -> list[dict[Any, Any]]:
     found: list[dict[Any, Any]] = []
     for table in tables:
-        found += [table.rows.cells, table.keys, *(index.groups for index in table.indexes.values())]
+        found += [*table.rows.contents, table.keys, *(index.groups for index in table.indexes.values())]
     return found

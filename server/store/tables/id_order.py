@@ -27,14 +27,14 @@ class IdOrder:
 
     def __init__(self, rows: Rows | None = None) -> None:
         """`rows` are those that the table has now; None: not known."""
-        self._ids: list[int] | None = [] if rows is not None and not rows else None
+        self._ids: array[int] | list[int] | None = array("q") if rows is not None and not rows else None
         self._dates = array("q")  # of as many ids from the start as are known to be in the order of their dates
         self._unordered = False  # whether a row has no such date, or an earlier one than the row before it
 
-    def ids(self, rows: Rows) -> list[int]:
+    def ids(self, rows: Rows) -> array[int] | list[int]:
         """The ids of all rows, ascending."""
         if self._ids is None:
-            self._ids, self._dates, self._unordered = sorted(rows), array("q"), False
+            self._ids, self._dates, self._unordered = _sequence(sorted(rows)), array("q"), False
         elif len(self._ids) > 2 * len(rows) + 64:
             self._discard_deleted(rows)
         return self._ids
@@ -46,7 +46,10 @@ class IdOrder:
             return
         if len(self._dates) == len(ids) and not self._unordered:
             self._add_date(row)
-        ids.append(doc_id)
+        try:
+            ids.append(doc_id)
+        except OverflowError:
+            self._ids = [*ids, doc_id]
 
     def removed(self, rows: Rows) -> None:
         """Note that a row was deleted; `rows` are left."""
@@ -102,4 +105,12 @@ class IdOrder:
     def _discard_deleted(self, rows: Rows) -> None:
         ids = self._ids or []
         dates = array("q", [date for doc_id, date in zip(ids, self._dates, strict=False) if doc_id in rows])
-        self._ids, self._dates = [doc_id for doc_id in ids if doc_id in rows], dates
+        self._ids, self._dates = _sequence([doc_id for doc_id in ids if doc_id in rows]), dates
+
+
+def _sequence(ids: list[int]) -> array[int] | list[int]:
+    """The ids in an array, which the garbage collector need not go through, or in the list if one is too large."""
+    try:
+        return array("q", ids)
+    except OverflowError:
+        return ids

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from leyden.server.errors import StoreError
+from leyden.server.store.tables.id_set import MANY, IdSet, packed
 
-Groups = dict[Any, "int | set[int]"]  # a unique value maps to the id itself: most values are unique
+# Most values are unique: such a value maps to the id itself.
+Groups = dict[Any, "int | set[int] | IdSet"]
 
 
 class Index:
@@ -23,7 +25,7 @@ class Index:
 
     def copy_groups(self) -> Groups:
         """A copy of the groups that shares nothing that changes."""
-        return {value: held.copy() if isinstance(held, set) else held for value, held in self.groups.items()}
+        return {value: held if isinstance(held, int) else held.copy() for value, held in self.groups.items()}
 
     def add(self, value: Any, doc_id: int) -> None:
         """Add a row to the group of its value. `value` is not None."""
@@ -36,6 +38,11 @@ class Index:
             return
         if isinstance(held, set):
             held.add(doc_id)
+            if not len(held) % MANY:
+                groups[value] = packed(held)
+        elif isinstance(held, IdSet):
+            if (now := held.with_id(doc_id)) is not held:
+                groups[value] = now
         elif held != doc_id:
             groups[value] = {held, doc_id}
 
@@ -50,6 +57,11 @@ class Index:
             held.discard(doc_id)
             if held:
                 return
+        elif isinstance(held, IdSet):
+            if (now := held.without_id(doc_id)) is not held:
+                groups[value] = now
+            if now:
+                return
         elif held != doc_id:
             return  # an interrupt came before it was added
         del groups[value]
@@ -62,7 +74,7 @@ class Index:
             held = self.groups.get(value)
         except TypeError:
             return None
-        return 0 if held is None else len(held) if isinstance(held, set) else 1
+        return 0 if held is None else 1 if isinstance(held, int) else len(held)
 
 
 def holder_of(keys: dict[Any, int], value: Any, doc_id: int, name: str) -> int:

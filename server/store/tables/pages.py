@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from leyden.server.store.tables.id_set import IdSet
 from leyden.server.store.tables.table_data import TableData
 
 _FIRST_PORTION, _LARGEST_PORTION = 256, 8_192
@@ -33,8 +34,9 @@ def id_portions(
         if (index := data.indexes.get(field)) is not None and index.count(value) is not None
     ]
     groups.sort(key=len)
+    ids: Sequence[int]
     if groups and len(groups[0]) <= len(data.rows) // 4:
-        ids, groups = sorted(_common(groups[0], groups[1:])), []
+        ids, groups = sorted(in_all(groups[0], groups[1:])), []
     else:
         ids = data.order.ids(data.rows)
     start = 0 if above is None else bisect_right(ids, above)
@@ -42,20 +44,20 @@ def id_portions(
     portion = _FIRST_PORTION
     while start < end:
         if oldest_first:
-            part = ids[start : min(start + portion, end)]
+            part = [*ids[start : min(start + portion, end)]]
             start += portion
         else:
-            part = ids[max(end - portion, start) : end][::-1]
+            part = [*ids[max(end - portion, start) : end][::-1]]
             end -= portion
         if groups:
-            part = _common(part, groups)
+            part = [*in_all(part, groups)]
         if part:
             yield part
         portion = min(2 * portion, _LARGEST_PORTION)
 
 
-def _common(ids: Iterable[int], groups: Iterable[Container[int]]) -> list[int]:
+def in_all(ids: Collection[int], groups: Iterable[Container[int]]) -> Collection[int]:
     """Those of the ids that are in every group, in the same order."""
     for group in groups:
-        ids = [doc_id for doc_id in ids if doc_id in group]
-    return [*ids]
+        ids = group.among(ids) if isinstance(group, IdSet) else [doc_id for doc_id in ids if doc_id in group]
+    return ids

@@ -26,27 +26,29 @@ class RowMap(Mapping[int, Row]):
     them unpacks the sixteen. A row that was never replaced stays a dict, because what is pending is changed when it
     ends, unless the table says that its rows are final; so does a row with a value that is not plain. A block has the
     summaries of its rows beside them, so that a reading of the whole table need not unpack it.
+
+    `_cells` has the block of each id, or None for a row that is a dict in `_dicts`: the garbage collector of CPython
+    does not go through a dict of plain values, up to Python 3.13.
     """
 
-    __slots__ = ("_cells", "_oldest", "_unpacked", "_written")
+    __slots__ = ("_cells", "_dicts", "_oldest", "_unpacked", "_written")
 
     def __init__(self, rows: Mapping[int, Row] | None = None) -> None:
         """The map keeps the rows themselves."""
-        self._cells: dict[int, Row | bytes] = dict(rows or {})
+        self._dicts: dict[int, Row] = dict(rows or {})
+        self._cells: dict[int, bytes | None] = dict.fromkeys(self._dicts)
         self._written: deque[tuple[int, Row]] | None = None  # what was replaced since, oldest first
         self._oldest: dict[int, Row] = {}  # what is packed next
         self._unpacked: dict[bytes, dict[int, Row]] = {}  # the blocks that were read last
 
     def __getitem__(self, doc_id: int) -> Row:
-        cell = self._cells[doc_id]
-        return self._row(doc_id, cell) if isinstance(cell, bytes) else cell
+        block = self._cells[doc_id]
+        return self._dicts[doc_id] if block is None else self._row(doc_id, block)
 
     def get(self, doc_id: int, default: Any = None) -> Any:
         """The row, or `default`."""
-        cell = self._cells.get(doc_id)
-        if cell is None:
-            return default
-        return self._row(doc_id, cell) if isinstance(cell, bytes) else cell
+        block = self._cells.get(doc_id)
+        return self._dicts.get(doc_id, default) if block is None else self._row(doc_id, block)
 
     def __contains__(self, doc_id: object) -> bool:
         return doc_id in self._cells
@@ -58,29 +60,33 @@ class RowMap(Mapping[int, Row]):
         return len(self._cells)
 
     @property
-    def cells(self) -> dict[int, Row | bytes]:
-        """The rows, and the blocks in which rows are packed, by document id. It is replaced by `sort` and shared with
-        nothing."""
-        return self._cells
+    def contents(self) -> tuple[dict[int, bytes | None], dict[int, Row]]:
+        """The blocks in which rows are packed, and the rows that are not, by document id. `sort` replaces the first;
+        both are shared with nothing."""
+        return self._cells, self._dicts
 
     def copy(self) -> RowMap:
         """A map with the same rows. The rows and blocks are shared."""
         copy = RowMap()
-        copy._cells = self._cells.copy()
+        copy._cells, copy._dicts = self._cells.copy(), self._dicts.copy()
         return copy
 
     def set(self, doc_id: int, row: Row) -> None:
         """Insert or replace a row."""
-        self._cells[doc_id] = row
+        self._dicts[doc_id] = row
+        self._cells[doc_id] = None
 
     def remove(self, doc_id: int) -> None:
         """Delete a row. Raises `KeyError` when there is none."""
         del self._cells[doc_id]
+        self._dicts.pop(doc_id, None)
 
     def sort(self, ids: Iterable[int]) -> None:
         """Bring the rows into the order of `ids`. Rows with other ids are removed."""
         cells = self._cells
         self._cells = {doc_id: cells[doc_id] for doc_id in ids if doc_id in cells}
+        for doc_id in [doc_id for doc_id in self._dicts if doc_id not in self._cells]:
+            del self._dicts[doc_id]
 
     # Packing
 
@@ -90,19 +96,19 @@ class RowMap(Mapping[int, Row]):
 
         `summarize` gives the summaries that a block has.
         """
-        cells, queue = self._cells, self._written
+        dicts, queue = self._dicts, self._written
         for doc_id in replaced:
-            if isinstance(cell := cells.get(doc_id), dict):
+            if (row := dicts.get(doc_id)) is not None:
                 if queue is None:
                     # Most tables of a small store never replace a row, and an empty deque takes 600 bytes.
                     queue = self._written = deque()
-                queue.append((doc_id, cell))
+                queue.append((doc_id, row))
         while queue is not None and len(queue) > UNPACKED_ROWS:
             doc_id, row = queue.popleft()
-            if cells.get(doc_id) is row:
+            if dicts.get(doc_id) is row:
                 self._oldest[doc_id] = row
                 if len(self._oldest) == BLOCK_ROWS:
-                    rows = {doc_id: row for doc_id, row in self._oldest.items() if cells.get(doc_id) is row}
+                    rows = {doc_id: row for doc_id, row in self._oldest.items() if dicts.get(doc_id) is row}
                     self._pack_rows(rows, summarize)
                     self._oldest = {}
 
@@ -111,8 +117,8 @@ class RowMap(Mapping[int, Row]):
 
         It is read from the blocks that have it. `summarize` is the function that `pack` was given.
         """
-        cells = self._cells
-        blocks = dict.fromkeys([cell for cell in cells.values() if cell.__class__ is bytes])
+        cells, dicts = self._cells, self._dicts
+        blocks = dict.fromkeys([block for block in cells.values() if block is not None])
         found: dict[int, tuple[Any, ...]] = {}
         of_blocks = []
         for block in blocks:
@@ -124,7 +130,7 @@ class RowMap(Mapping[int, Row]):
         if sum(map(len, of_blocks)) > len(found):  # a row is in two blocks, because it was replaced
             found = {row_id: one[row_id] for one, block in zip(of_blocks, blocks, strict=True)
                      for row_id in one if cells.get(row_id) is block}  # fmt: skip
-        return {doc_id: found[doc_id] if cell.__class__ is bytes else summarize(cell) for doc_id, cell in cells.items()}
+        return {doc_id: summarize(dicts[doc_id]) if block is None else found[doc_id] for doc_id, block in cells.items()}
 
     def _pack_rows(self, rows: dict[int, Row], summarize: Summarize | None) -> None:
         if not rows:
@@ -133,6 +139,8 @@ class RowMap(Mapping[int, Row]):
         block = pack_with_summary(rows, summary)
         if block is not None:
             self._cells.update(dict.fromkeys(rows, block))
+            for doc_id in rows:
+                del self._dicts[doc_id]
 
     def _row(self, doc_id: int, block: bytes) -> Row:
         rows = self._unpacked.get(block)

@@ -323,7 +323,7 @@ class TableData:
             held = index.groups.get(value)
         except TypeError:
             return self.rows
-        return () if held is None else held if isinstance(held, set) else (held,)
+        return () if held is None else (held,) if isinstance(held, int) else held
 
     def highest_id(self) -> int:
         """The highest id in use; 0 in an empty table."""

@@ -14,9 +14,9 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from leyden.lightning.payer_models.searches import SearchNeeded
 from leyden.world.ports import Slices
-from leyden.world.time.clock import LAST_MS, VirtualClock
+from leyden.world.time.clock import LAST_MS, Report, VirtualClock
 from leyden.world.time.refused_moves import with_reached_instant
-from leyden.world.time.timers import Fired
+from leyden.world.time.timers import EventFields, Fired
 from leyden.world.world import World
 
 # A move of time reports so many of its events, and counts all.
@@ -30,11 +30,11 @@ class Ran:
         self.fired: list[Fired] = []
         self.count = 0
 
-    def add(self, event: Fired) -> None:
+    def add(self, event: EventFields) -> None:
         """Count one event."""
         self.count += 1
         if self.count <= MAX_FIRED:
-            self.fired.append(event)
+            self.fired.append(Fired._make(event))
 
 
 async def advance_to(world: World, target: Callable[[VirtualClock], int]) -> Ran:
@@ -159,7 +159,7 @@ async def _pause(world: World, slices: Slices) -> None:
 
 
 async def _run_due(
-    world: World, clock: VirtualClock, until_ms: int, slices: Slices, report: Callable[[Fired], None] | None = None
+    world: World, clock: VirtualClock, until_ms: int, slices: Slices, report: Report | None = None
 ) -> None:
     """Run what is due by `until_ms`, in slices; long searches for routes run in a thread. A reset ends this."""
     world.running_moves += 1

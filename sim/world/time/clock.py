@@ -11,13 +11,13 @@ from leyden.errors import ArgumentError, ClockError
 from leyden.repr_tables import counted
 from leyden.server.printable import quoted
 from leyden.world.interrupts import interrupts
-from leyden.world.time.timers import Entry, Fired, Hold, Timer, Timers, whole_ms
+from leyden.world.time.timers import Entry, EventFields, Fired, Hold, Timer, Timers, fired_events, whole_ms
 
 # 2999-12-31T23:59:59Z. BOLT 11 counts seconds in 35 bits, which end in 3058; what is due later must still fit.
 LAST_MS = arguments.LAST_MS
 
 EventContext = Callable[[], AbstractContextManager[Any]]
-Report = Callable[[Fired], None]
+Report = Callable[[EventFields], None]
 Enough = Callable[[], bool]
 
 
@@ -131,12 +131,12 @@ class VirtualClock:
 
     def advance_to(self, when_ms: int) -> list[Fired]:
         """Move time on to `when_ms`, at most to `LAST_MS`, and run what is due by then; nothing if it is past."""
-        fired: list[Fired] = []
+        ran: list[EventFields] = []
         when_ms = min(whole_ms(when_ms, "when_ms"), LAST_MS)
         if when_ms >= self.now():
-            self._sweep(when_ms, fired.append)
+            self._sweep(when_ms, ran.append)
             self._set_now(max(when_ms, self._now))  # another thread may have moved time during a hold
-        return fired
+        return fired_events(ran)
 
     def run_slice(self, until_ms: int, is_over: Enough, report: Report | None = None) -> bool:
         """Run what is due by `until_ms`, in order, until `is_over()`, which is called after each event; whether nothing
@@ -149,10 +149,10 @@ class VirtualClock:
         """Run the next `count` events, or all if there are fewer. Raises `ValueError` for no whole number from 0."""
         if type(count) is not int or count < 0:
             raise ArgumentError(f"{quoted(count)} events cannot run: give a whole number from 0")
-        fired: list[Fired] = []
-        while len(fired) < count and (due := self._next_stop()) is not None:
-            self._sweep(due, fired.append, lambda: len(fired) >= count)
-        return fired
+        ran: list[EventFields] = []
+        while len(ran) < count and (due := self._next_stop()) is not None:
+            self._sweep(due, ran.append, lambda: len(ran) >= count)
+        return fired_events(ran)
 
     def run_until_next_event(self) -> list[Fired]:
         """Run everything of the next instant. A response that holds the clock comes first: it may schedule an event."""
@@ -164,12 +164,12 @@ class VirtualClock:
     def run_until_idle(self, limit: int = 1_000_000) -> list[Fired]:
         """Run events until none is left but those that repeat; the clock then shows the instant of the last one.
         Raises `ClockError` when something is still scheduled after `limit` events."""
-        fired: list[Fired] = []
+        ran: list[EventFields] = []
         while self._next_stop() is not None and not self.is_idle():
-            if len(fired) >= limit:
+            if len(ran) >= limit:
                 raise ClockError(f"not idle after {counted(limit, 'event')}: move time by a span, as in advance('1d')")
-            self._sweep(LAST_MS, fired.append, lambda: len(fired) >= limit or self.is_idle())
-        return fired
+            self._sweep(LAST_MS, ran.append, lambda: len(ran) >= limit or self.is_idle())
+        return fired_events(ran)
 
     def is_idle(self) -> bool:
         """Whether nothing is scheduled but timers that repeat, and some of these are."""
@@ -215,11 +215,11 @@ class VirtualClock:
     def catch_up(self) -> list[Fired]:
         """Run everything that the live clock has reached, each event at its own instant."""
         target = self.reached()
-        fired: list[Fired] = []
-        self._sweep(target, fired.append)
+        ran: list[EventFields] = []
+        self._sweep(target, ran.append)
         # Not re-based: real time passed while these events ran, and a live clock follows it.
         self._now = max(self._now, target)
-        return fired
+        return fired_events(ran)
 
     def add_elapsed(self, span_ms: int) -> None:
         """Add `span_ms`, 0 or more, to a live clock: time that passed unobserved. `catch_up()` runs what fell due."""
@@ -386,7 +386,7 @@ class VirtualClock:
                     raise
                 count += 1
                 if report is not None:
-                    report(Fired(self._now, kind, key))
+                    report((self._now, kind, key))
                 if interrupts.pending:
                     interrupts.between_events()
                 if enough is not None and enough():

@@ -7,6 +7,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 from typing import Any, NamedTuple, Protocol
 
 from leyden.errors import ArgumentError
+from leyden.server.gc_pause import gc_paused
 from leyden.server.printable import quoted
 
 
@@ -16,6 +17,18 @@ class Fired(NamedTuple):
     at_ms: int
     kind: str
     key: str
+
+
+# The fields of a `Fired`. CPython's garbage collector soon ceases to visit such a tuple, but never a `Fired`.
+EventFields = tuple[int, str, str]
+
+
+def fired_events(ran: list[EventFields]) -> list[Fired]:
+    """The events that have run, in order."""
+    if not ran:
+        return []
+    with gc_paused():  # all of them stay
+        return [*map(Fired._make, ran)]
 
 
 class Timer(NamedTuple):

@@ -298,7 +298,7 @@ def assert_indexes_match_the_rows(store: Store) -> None:
 
 
 def as_sets(groups: Mapping[Any, Any]) -> dict[Any, set[int]]:
-    return {value: held if isinstance(held, set) else {held} for value, held in groups.items()}
+    return {value: {held} if isinstance(held, int) else {*held} for value, held in groups.items()}
 
 
 def test_an_id_given_as_text_is_the_same_id_only_once_it_is_written() -> None:
