@@ -371,3 +371,37 @@ def test_of_many_events_the_first_and_the_last_are_those_of_the_whole_list(
     assert part.omitted == len(whole.events) - 64 > 20
     assert part.events == whole.events[:40] + whole.events[-24:]
     assert part.scheduled == whole.scheduled
+
+
+def test_a_charge_shows_the_next_scheduled_events_and_the_number_of_the_others() -> None:
+    with Sandbox(seed=7, start=START) as sandbox:
+        charge = sandbox.charges.create(amount="250000", description="x", expiresIn=86_400)
+        count = drawn._DISCARDED_TOGETHER + 100
+        for number in range(count):
+            sandbox.wallet("w").pay(charge, outcome="fail", delay=f"{1 + number * 7919 % count}s")
+        record = charge_events(sandbox.world, charge.id)
+        starts = [sandbox.world.clock.now() + 1_000 * second for second in range(1, count + 1)]
+        gives_up = [at + 60_000 for at in starts]
+        assert [event.at for event in record.scheduled] == sorted(starts + gives_up)[:64]
+        assert record.more_scheduled == 2 * count + 1 - 64
+        details = sandbox.ask("GET", f"/sandbox/v1/charges/{charge.id}")
+        assert (len(details["scheduled"]), details["moreScheduled"]) == (64, 2 * count + 1 - 64)
+        assert f"{2 * count + 1 - 64:,} scheduled events are left out" in charge.timeline().text
+        sandbox.advance("12h")
+        assert charge_events(sandbox.world, charge.id).more_scheduled == 0
+
+
+def test_the_first_and_the_last_of_thousands_of_events_of_one_instant(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sandbox(seed=7, start=START) as sandbox:
+        charge = sandbox.charges.create(amount="250000", description="x")
+        for _ in range(400):
+            sandbox.wallet("w").pay(charge, outcome="fail", delay="1m")
+        sandbox.advance("5m")
+        monkeypatch.setattr(drawn, "_MAX_EVENTS", 10_000)
+        whole = charge_events(sandbox.world, charge.id)
+        monkeypatch.undo()
+        monkeypatch.setattr("leyden.lab.drawings.events.event_order._SORTED_AT_ONCE", 50)
+        part = charge_events(sandbox.world, charge.id)
+    assert len(whole.events) > 800
+    assert part.events == whole.events[:40] + whole.events[-24:]
+    assert part.omitted == len(whole.events) - 64

@@ -134,6 +134,8 @@ def _print_inspected(found: Mapping[str, Any]) -> None:
             Table(_EVENTS).print(events)
     if found["omitted"]:
         print(f"{found['omitted']:,} events in the middle are left out: leyden journal --all has them")
+    if found["moreScheduled"]:
+        print(f"{found['moreScheduled']:,} later scheduled events are left out")
 
 
 def _print_charge(charge: Mapping[str, Any]) -> None:

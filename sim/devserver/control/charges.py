@@ -56,6 +56,7 @@ class ChargeControl:
             "timeline": [_event(event) for event in events.events],
             "omitted": events.omitted,
             "scheduled": [_event(event) for event in events.scheduled],
+            "moreScheduled": events.more_scheduled,
             "now": to_iso(events.now),
         }
 

@@ -7,15 +7,17 @@ of one instant are ordered by cause and effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
+from typing import NamedTuple
 
 from leyden.errors import DrawingError
 from leyden.lab.charge_states import lost_history, states_entered, transitions_of
 from leyden.lab.drawings.events.callback_events import callback_events, callback_waits, host_of, rule_of, until_text
-from leyden.lab.drawings.events.event_order import ActionCounts, in_order
+from leyden.lab.drawings.events.event_order import ActionCounts, order_of
 from leyden.lab.drawings.events.payment_events import (
     CALLBACK,
     CLIENT,
@@ -53,8 +55,9 @@ class ChargeEvents:
     """The events of a Charge so far, its scheduled events, and the present instant.
 
     `in_flight`: a payment is on its way through the network, whose next event has no instant of its own here.
-    `omitted` is the number of events left out in the middle, after the first `EVENTS_BEFORE_GAP` ones. `lost` says
-    which events are missing because the journal no longer has them; empty if none can be.
+    `omitted` is the number of events left out in the middle, after the first `EVENTS_BEFORE_GAP` ones, and
+    `more_scheduled` that of the scheduled events after the last one here. `lost` says which events are missing because
+    the journal no longer has them; empty if none can be.
     """
 
     charge: ChargeRow
@@ -64,6 +67,7 @@ class ChargeEvents:
     now: int
     in_flight: bool
     omitted: int
+    more_scheduled: int
     lost: str
 
     @property
@@ -84,63 +88,90 @@ def charge_event_steps(world: World, charge_id: str) -> Stepwise[ChargeEvents]:
     if charge is None:
         raise _unknown_charge(world, charge_id)
     invoice, now = world.node.invoices.row(charge["payment_hash"]), world.clock.now()
-    deliveries = world.service.outbox.deliveries(charge_id)
     kinds = "refused transitions" if world.engine is None else "force closes and refused transitions"
     lost = lost_history(world, charge_id, kinds)
-    timeline, actions = _Timeline(), ActionCounts(invoice)
-    timeline.events.extend(_charge_events(world, charge, invoice))
-    timeline.events.extend(_invoice_events(invoice) if invoice is not None else ())
-    timeline.scheduled.extend(_scheduled_events(world, charge, invoice))
-    for delivery in deliveries:
-        actions.add_delivery(delivery)
-        yield from timeline.add(callback_events(world, delivery), _scheduled_attempts(world, delivery))
-    arrivals, closed, place, in_flight = arrivals_of(invoice), force_closes(world), 0, False
-    # There may be thousands of payments: their rows, and events that are not shown, do not stay in memory.
-    for rows in world.payments.rows.find_in_portions("payment_hash", charge["payment_hash"], _READ_AT_ONCE):
+    # There may be thousands of payments: their rows, and events that are not shown, do not stay in memory. They are
+    # read twice, because the instants of all decide which are shown, and the journal is read for these instants.
+    timeline, actions, in_flight = _Timeline(), ActionCounts(invoice), False
+    for source in _sources(world, charge, invoice):
         yield
-        for row in rows:
-            actions.add_payment(row)
-            events = chain(payment_events(row, place, invoice, arrivals), force_close_events(world, row, closed))
-            yield from timeline.add(events, _scheduled_payment(row, place))
-            in_flight |= row["outcome"] is None and bool(row["attempts"])
-            place += 1
-    omitted = max(0, len(timeline.events) + timeline.discarded - _MAX_EVENTS)
-    ends = yield from in_order(world, _at_both_ends(timeline.events), actions)
-    shown = ends if not omitted else ends[:EVENTS_BEFORE_GAP] + ends[EVENTS_BEFORE_GAP - _MAX_EVENTS :]
+        if source.delivery is not None:
+            actions.add_delivery(source.delivery)
+        if source.payment is not None:
+            actions.add_payment(source.payment)
+            in_flight |= source.payment["outcome"] is None and bool(source.payment["attempts"])
+        yield from timeline.add(source.events, source.scheduled)
+    omitted = max(0, len(timeline.instants) - _MAX_EVENTS)
+    is_shown = timeline.shown_instants() if omitted else None
+    crowded = actions.crowded({at for at in timeline.instants if is_shown is None or is_shown(at)})
+    order = yield from order_of(world, crowded, EVENTS_BEFORE_GAP, _MAX_EVENTS - EVENTS_BEFORE_GAP)
+    for source in _sources(world, charge, invoice):
+        yield
+        for event in source.events:
+            if is_shown is None or is_shown(event.at):
+                order.add(event)
+            yield
+    shown = yield from order.events()
     tone = state_tone(world.service.contract.lifecycles["Charge"], charge["status"])
-    return ChargeEvents(charge, tone, shown, sorted(timeline.scheduled, key=_order), now, in_flight, omitted, lost)
+    scheduled = timeline.next_scheduled()
+    return ChargeEvents(
+        charge, tone, shown, scheduled, now, in_flight, omitted, timeline.scheduled_count - len(scheduled), lost
+    )
+
+
+class _Source(NamedTuple):
+    """Events of a Charge and what is scheduled for it, with the delivery or the payment that they are about."""
+
+    events: Iterable[Event]
+    scheduled: Iterable[Event]
+    delivery: DeliveryRow | None = None
+    payment: PaymentRow | None = None
+
+
+def _sources(world: World, charge: ChargeRow, invoice: InvoiceRow | None) -> Iterator[_Source]:
+    """The Charge with its invoice, its deliveries, and its payments."""
+    of_invoice = _invoice_events(invoice) if invoice is not None else ()
+    own = chain(_charge_events(world, charge, invoice), of_invoice)
+    yield _Source(own, _scheduled_events(world, charge, invoice))
+    for delivery in world.service.outbox.deliveries(charge["id"]):
+        yield _Source(callback_events(world, delivery), _scheduled_attempts(world, delivery), delivery)
+    arrivals, closed, place = arrivals_of(invoice), force_closes(world), 0
+    for rows in world.payments.rows.find_in_portions("payment_hash", charge["payment_hash"], _READ_AT_ONCE):
+        for row in rows:
+            events = chain(payment_events(row, place, invoice, arrivals), force_close_events(world, row, closed))
+            yield _Source(events, _scheduled_payment(row, place), payment=row)
+            place += 1
 
 
 class _Timeline:
-    """The events of a Charge, without those in the middle that were discarded, and the scheduled ones."""
+    """The instants of the events of a Charge, and its next scheduled events."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.scheduled: list[Event] = []
-        self.discarded = 0
-        self._limit = _DISCARDED_TOGETHER
+        self.instants = array("q")
+        self.scheduled_count = 0
+        self._scheduled: list[Event] = []
 
     def add(self, events: Iterable[Event], scheduled: Iterable[Event]) -> Stepwise[None]:
         """Add these, in steps."""
         for event in events:
-            self.events.append(event)
+            self.instants.append(event.at)
             yield
-        if len(self.events) > self._limit:
-            ends = _at_both_ends(self.events)
-            self.discarded += len(self.events) - len(ends)
-            self.events, self._limit = ends, 2 * len(ends) + _DISCARDED_TOGETHER
         for event in scheduled:
-            self.scheduled.append(event)
+            self._scheduled.append(event)
+            self.scheduled_count += 1
+            if len(self._scheduled) > _DISCARDED_TOGETHER:
+                self._scheduled = self.next_scheduled()
             yield
 
+    def shown_instants(self) -> Callable[[int], bool]:
+        """Whether an instant has one of the first or of the last events, which are shown."""
+        instants = sorted(self.instants)
+        first_ms, last_ms = instants[EVENTS_BEFORE_GAP - 1], instants[EVENTS_BEFORE_GAP - _MAX_EVENTS]
+        return lambda at: not first_ms < at < last_ms
 
-def _at_both_ends(events: list[Event]) -> list[Event]:
-    """The events of the first and of the last instants: those that are shown, and others of these instants."""
-    if len(events) <= _MAX_EVENTS:
-        return events
-    instants = sorted(event.at for event in events)
-    first_ms, last_ms = instants[EVENTS_BEFORE_GAP - 1], instants[EVENTS_BEFORE_GAP - _MAX_EVENTS]
-    return [event for event in events if not first_ms < event.at < last_ms]
+    def next_scheduled(self) -> list[Event]:
+        """The next scheduled events, in order."""
+        return sorted(self._scheduled, key=_order)[:_MAX_EVENTS]
 
 
 def state_tone(table: LifecycleTable, status: str) -> str:

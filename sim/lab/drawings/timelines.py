@@ -28,6 +28,8 @@ def timeline(world: World, charge_id: str) -> Drawing:
     rows.now(record.now, "now" if record.scheduled else f"now, and {idle}")
     for event in record.scheduled:
         rows.event(event, ahead=True)
+    if record.more_scheduled:
+        rows.omission(record.more_scheduled, "scheduled event")
     rows.note(record.lost)
     title = f"{record.title}, {charge['status']}"
     what = f"Timeline of a Charge: {counted(len(record.events), 'event')}, now {charge['status']}"

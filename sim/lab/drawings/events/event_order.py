@@ -22,6 +22,7 @@ from leyden.world.world import World
 _INVOICE = frozenset({"invoice_accepted", "invoice_settled", "invoice_canceled"})
 _PARTS = frozenset({"htlc_refused", "htlc_waiting"})
 _READ_AT_ONCE = 200  # entries
+_SORTED_AT_ONCE = _FREED_AT_ONCE = 1_000
 _CALLBACK_ENDS = frozenset({"callback_answered", "callback_failed", "callback_not_sent"})
 
 
@@ -58,18 +59,40 @@ class ActionCounts:
         return {at for at in instants if self._counts[at] + callbacks[at] > 1}
 
 
-def in_order(world: World, events: Sequence[Event], actions: ActionCounts) -> Stepwise[list[Event]]:
-    """The events, the first one first, in steps: an instant may have thousands."""
-    crowded, noted, after = actions.crowded({event.at for event in events}), _Noted(), 0
+def order_of(world: World, crowded: Set[int], first: int, last: int) -> Stepwise[EventOrder]:
+    """The order of events of which the instants `crowded` have more than one action, in steps: an instant may have
+    thousands."""
+    noted, after = _Noted(), 0
     while crowded and (entries := world.journal.entries(after, _READ_AT_ONCE, instants=crowded)):
         noted.add(entries)
         after = entries[-1].sequence
         yield
-    keys: list[tuple[int, int, tuple[float, ...], int]] = []
-    for place, event in enumerate(events):
-        keys.append((event.at, noted.sequence(event), event.rank, place))
-        yield
-    return [events[place] for *_, place in sorted(keys)]
+    return EventOrder(noted, first, last)
+
+
+class EventOrder:
+    """The `first` and the `last` ones of the events that were added, in order; all of them if there are no more."""
+
+    def __init__(self, noted: _Noted, first: int, last: int) -> None:
+        self._noted, self._first, self._last, self._count = noted, first, last, 0
+        self._keyed: list[tuple[int, int, tuple[float, ...], int, Event]] = []
+
+    def add(self, event: Event) -> None:
+        """Add an event."""
+        self._keyed.append((event.at, self._noted.sequence(event), event.rank, self._count, event))
+        self._count += 1
+        if len(self._keyed) >= self._first + self._last + _SORTED_AT_ONCE:
+            self._sort()
+
+    def events(self) -> Stepwise[list[Event]]:
+        """The events, the first one first, in steps. Nothing can be added afterwards."""
+        self._sort()
+        yield from self._noted.free()
+        return [event for *_, event in self._keyed]
+
+    def _sort(self) -> None:
+        self._keyed.sort()
+        del self._keyed[self._first : max(self._first, len(self._keyed) - self._last)]
 
 
 class _Noted:
@@ -96,6 +119,14 @@ class _Noted:
                 which = counts[at, kind, subject]
                 counts[at, kind, subject] += 1
             self._found.setdefault((at, kind, subject, which), entry.sequence)
+
+    def free(self) -> Stepwise[None]:
+        """Discard the entries in steps: to free thousands at once takes long."""
+        for one in (self._found, self._invoices, self._counts):
+            while one:
+                for _ in range(min(_FREED_AT_ONCE, len(one))):
+                    one.popitem()
+                yield
 
     def sequence(self, event: Event) -> int:
         """The number of the entry of an event; 0 is before all entries, and where nothing is known."""

@@ -118,11 +118,12 @@ function Decoded({ invoice }) {
 }
 
 /** What happened to a charge, in order, and what is scheduled. */
-function Timeline({ inspected: { timeline, omitted, scheduled } }) {
+function Timeline({ inspected: { timeline, omitted, scheduled, moreScheduled } }) {
   const row = (event, tone, place) => html`<li key=${`${tone}${place}`} class="tone-${tone}"><time>${instant(event.at)}</time>
     <span><strong>${event.text}</strong>${event.response && html` <${Pill} status=${event.response} />`}${event.detail && html`<span class="hint line">${event.detail}</span>`}</span></li>`;
   return html`<ol class="timeline">${timeline.map((event, place) => row(event, TONES[event.response] ?? "plain", place))}${scheduled.map((event, place) => row(event, "future", place))}</ol>
-    ${omitted > 0 && html`<p class="hint">${grouped(omitted)} events in the middle are left out; the event journal has them.</p>`}`;
+    ${omitted > 0 && html`<p class="hint">${grouped(omitted)} events in the middle are left out; the event journal has them.</p>`}
+    ${moreScheduled > 0 && html`<p class="hint">${grouped(moreScheduled)} later scheduled events are left out.</p>`}`;
 }
 
 const TONES = { completed: "good", succeeded: "good", expired: "open", error: "bad", failed: "bad" };
