@@ -16,6 +16,7 @@ from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import bind
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Problem
+from leyden.server.gc_pause import unlink
 from leyden.server.http.authentication import authenticate
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.ignored_fields import IgnoredFields
@@ -98,6 +99,11 @@ class Service:
             ignored_fields=IgnoredFields(report_ignored),
             api_key_header=api_key_header,
         )
+
+    def discard(self) -> None:
+        """Nobody uses the service any more: none of its parts refers to another one afterwards, so that they are
+        freed."""
+        unlink((self.projects, self.outbox, self.charges, self.static_charges, self.lnurl_pay, self.pipeline, self))
 
     def resume(self, answerable: Set[tuple[str, int]] = frozenset()) -> None:
         """Set every timer from the stored rows. Timers that became due meanwhile fire at once, in order.

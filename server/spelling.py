@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
+from heapq import nlargest
 from posixpath import commonprefix
 
 _VERSION = re.compile(r"v[0-9]+")
@@ -15,6 +16,7 @@ _ABBREVIATED = 0.15  # the advantage of a name that begins with the word
 _FITTING = 0.05
 _MAX_SEGMENTS = 8
 _MAX_LENGTH = 60  # the comparison takes quadratic time
+_MOST_COMPARED = 32  # names whose letters and their order are compared; of more, those with the most common letters
 
 
 def closest(word: str, known: Iterable[str], similarity: float = _MIN_SIMILARITY) -> str | None:
@@ -40,14 +42,31 @@ def closest(word: str, known: Iterable[str], similarity: float = _MIN_SIMILARITY
     def ratio(one: str) -> float:
         return _ratio(one, wanted)
 
-    near = get_close_matches(wanted, sorted(bare), 1, similarity)
+    names = sorted(bare)
+    near = get_close_matches(wanted, _with_common_letters(wanted, names), 1, similarity)
     if near and len(wanted) >= _MIN_PREFIX:
-        longer = max((one for one in sorted(bare) if one.startswith(wanted)), key=ratio, default=near[0])
+        longer_ones = _with_common_letters(wanted, [one for one in names if one.startswith(wanted)])
+        longer = max(longer_ones, key=ratio, default=near[0])
         if ratio(longer) + _ABBREVIATED > ratio(near[0]):
             near = [longer]
     if not near and len(wanted) >= _MIN_PREFIX:
-        near = [one for one in sorted(bare) if one.startswith(wanted) or wanted.startswith(one)][:1]
+        near = [one for one in names if one.startswith(wanted) or wanted.startswith(one)][:1]
     return bare[near[0]] if near else None
+
+
+def _with_common_letters(wanted: str, names: list[str]) -> list[str]:
+    """The names to compare with `wanted`, which are all unless there are many."""
+    if len(names) <= _MOST_COMPARED:
+        return names
+    from difflib import SequenceMatcher
+
+    matcher = SequenceMatcher(b=wanted)
+
+    def common_letters(name: str) -> float:
+        matcher.set_seq1(name)
+        return matcher.quick_ratio()
+
+    return nlargest(_MOST_COMPARED, names, key=common_letters)
 
 
 def path_named(path: str, names: Iterable[tuple[str, Iterable[str]]]) -> str | None:

@@ -9,6 +9,7 @@ from typing import cast
 
 from tinydb import TinyDB
 
+from leyden.server.gc_pause import unlink
 from leyden.server.store.rows import RowStorage, Snapshot
 from leyden.server.store.storage import JournalStorage, Policy
 from leyden.server.store.tables.fill import fill
@@ -76,9 +77,10 @@ class Store(RowStorage):
             self.db.drop_tables()
 
     def discard(self) -> None:
-        """Free the memory of a store that nobody uses any more; what refers to it may refer to itself."""
+        """Free the memory of a store that nobody uses any more. Its tables are empty."""
         for data in self.tables.values():
             data.rows, data.keys, data.indexes, data.tallies = RowMap(), {}, {}, {}
+        unlink((self.db, self))
 
     def load(self, state: Snapshot | Store) -> None:
         """Fill empty tables with the rows of the snapshot, under their ids, in one commit. The rows of another store,

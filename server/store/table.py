@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from tinydb.table import Document
@@ -46,9 +46,18 @@ class RowTable:
 
         Raises `LookupError` when none was declared.
         """
-        if self._data.summarize is None:
-            raise LookupError(f"table {self._data.name!r} has no summary: declare it")
-        return self._data.rows.summaries(self._data.summarize)
+        return self._data.rows.summaries(self._summarize())
+
+    def summaries_up(self, after: int | None, limit: int) -> dict[int, tuple[Any, ...]]:
+        """The declared summaries of at most `limit` rows with higher document ids than `after`, the lowest first. Only
+        these are read.
+
+        Raises `LookupError` when none was declared.
+        """
+        rows, summarize = self._data.rows, self._summarize()
+        portions = id_portions(self._data, {}, after, oldest_first=True)
+        ids = (doc_id for doc_id in chain.from_iterable(portions) if doc_id in rows)
+        return rows.summaries(summarize, islice(ids, min(limit, len(rows))))
 
     def ids_by_value(self, field: str) -> Iterable[tuple[Any, int | Set[int]]]:
         """Each value of the key with the document id of its row, or each one of an indexed field with the document id
@@ -78,6 +87,11 @@ class RowTable:
         if row is None:
             raise LookupError(f"table {self._data.name!r} has no row {key!r}, although a stored row refers to it")
         return row
+
+    def _summarize(self) -> Summarize:
+        if self._data.summarize is None:
+            raise LookupError(f"table {self._data.name!r} has no summary: declare it")
+        return self._data.summarize
 
     def put(self, row: Row) -> int:
         """Insert the row, or replace the one with the same unique key, which keeps its document id; returns that id.

@@ -68,7 +68,9 @@ class BehaviourRow(TypedDict):
 class ReceiverRow(TypedDict):
     """Table `receivers`: `script` are the next replies, `default` the one after them, `objections` counts the callbacks
     that failed verification. `restored` is the number of the `received` callbacks that were in the snapshot to which
-    the sandbox was restored; it is absent before a restore. `behaviour` is absent until one is set."""
+    the sandbox was restored, and `restores` the `RestoresRow.count` when the row was written; both are absent before a
+    restore. If that count is another one now, all of the `received` callbacks were in the snapshot. `behaviour` is
+    absent until one is set."""
 
     id: str
     script: list[ReplyRow]
@@ -78,7 +80,16 @@ class ReceiverRow(TypedDict):
     received: int
     objections: int
     restored: NotRequired[int]
+    restores: NotRequired[int]
     behaviour: NotRequired[BehaviourRow | None]
+
+
+class RestoresRow(TypedDict):
+    """Table `restores`, row `receivers`: `count` is how often the rows of the receivers were in a snapshot to which a
+    sandbox was restored. The row is absent before the first time."""
+
+    id: str
+    count: int
 
 
 class LateReplyRow(TypedDict):

@@ -29,7 +29,6 @@ class ReceiverChanges(TypedDict, total=False):
     secret: str | None
     received: int
     objections: int
-    restored: int
     behaviour: BehaviourRow | None
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple, Unpack, cast
 
 import orjson
@@ -20,6 +22,7 @@ from leyden.callbacks.callback_rows import (
     ReceiverRow,
     ReplyRow,
     ReplyRuleRow,
+    RestoresRow,
     attempt_id,
     attempt_of,
     packed,
@@ -50,6 +53,7 @@ from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import to_iso
 
 TIMER = "receiver_answer"
+_RESTORES = "receivers"
 
 Responded = Callable[[CallbackRequest, CallbackResponse], None]
 
@@ -100,6 +104,7 @@ class Receivers:
         self._secrets_at: Callable[[int], Sequence[str]] | None = None
         self._states = cast(TypedTable[ReceiverRow], store.table("receivers", key="id"))
         self._states.declare_summary(_summary)
+        self._restores = cast(TypedTable[RestoresRow], store.table("restores", key="id"))
         self._late = cast(TypedTable[LateReplyRow], store.table("late_answers", key="id"))
         self._posts = Posts(store, min(kept or KEPT_POSTS, KEPT_POSTS))
         clock.on(TIMER, self._answer_late)
@@ -114,19 +119,25 @@ class Receivers:
         return self.receiver(name)
 
     def __iter__(self) -> Iterator[Receiver]:
-        return (self.receiver(one.name) for one in self._summaries())
+        names = sorted(self._states.ids_by_value("id"), key=itemgetter(1))
+        return (self.receiver(name) for name, _ in names)
+
+    def names(self, limit: int) -> list[str]:
+        """The names of at most `limit` receivers, in no order."""
+        return [name for name, _ in islice(self._states.ids_by_value("id"), limit)]
 
     def page(self, after: int | None, limit: int) -> list[ReceiverSummary]:
         """At most `limit` receivers after the document id `after`, the oldest first."""
-        return [one for one in self._summaries() if after is None or one.doc_id > after][:limit]
+        # No packed row is read: a script may have a thousand replies.
+        page, restores = self._states.summaries_up(after, limit), self._restore_count()
+        return [
+            ReceiverSummary(doc_id, name, received, restored if number == restores else received, objections)
+            for doc_id, (name, received, restored, number, objections) in page.items()
+        ]
 
     def is_known(self, name: str) -> bool:
         """Whether the receiver has a script or has got a request."""
         return self._states.row(_name(name)) is not None
-
-    def _summaries(self) -> list[ReceiverSummary]:
-        # No packed row is read: a script may have a thousand replies.
-        return sorted(ReceiverSummary(doc_id, *summary) for doc_id, summary in self._states.summaries().items())
 
     def receiver(
         self, name: str, *, answers: Sequence[ReplySpec] | None = None, always: ReplySpec | None = None
@@ -150,7 +161,16 @@ class Receivers:
 
     def change(self, name: str, **changes: Unpack[ReceiverChanges]) -> None:
         """Change fields of a receiver's state."""
-        self._states.put({**self.state(name), **changes})
+        state, restores = self.state(name), self._restore_count()
+        if state.get("restores", 0) != restores:
+            state = {**state, "restored": state["received"], "restores": restores}
+        self._states.put({**state, **changes})
+
+    def restored(self, name: str) -> int:
+        """The number of the callbacks that a receiver has received before the sandbox was restored."""
+        state = self.state(name)
+        is_former = state.get("restores", 0) != self._restore_count()
+        return state["received"] if is_former else state.get("restored", 0)
 
     def check_event(self, event: str | None) -> None:
         """Raise `ValueError` for an event that no callback of the contract has."""
@@ -213,10 +233,15 @@ class Receivers:
 
     def mark_restored(self) -> None:
         """The callbacks received so far came with a snapshot, to which the sandbox was restored."""
-        for row in list(self._states):
-            self.change(row["id"], restored=row["received"])
+        # A row for all: there may be thousands of receivers, and nobody else is answered meanwhile.
+        self._restores.put({"id": _RESTORES, "count": self._restore_count() + 1})
 
     # Inside
+
+    def _restore_count(self) -> int:
+        """How often the rows were in a snapshot to which a sandbox was restored."""
+        restores = self._restores.row(_RESTORES)
+        return 0 if restores is None else restores["count"]
 
     def _chosen(self, name: str, post: CallbackRequest) -> ReplyRow:
         """The reply to this request: none while the receiver is down, else that of the first rule that matches, else
@@ -315,8 +340,8 @@ def _name(host: str) -> str:
     return name.removesuffix(".localhost")
 
 
-def _summary(row: ReceiverRow) -> tuple[str, int, int, int]:
-    return row["id"], row["received"], row.get("restored", 0), row["objections"]
+def _summary(row: ReceiverRow) -> tuple[str, int, int, int, int]:
+    return row["id"], row["received"], row.get("restored", 0), row.get("restores", 0), row["objections"]
 
 
 def _charges_of(post: CallbackRequest) -> list[Any]:

@@ -147,9 +147,8 @@ class MultiTenantApp:
         self._events.forget(sandbox)
         self._locks.pop(sandbox.world, None)
         sandbox.world.end()
-        self._start(sandbox.world.close_external_transport())
-        self._start(free(sandbox))
         sandbox.world.request_log.close()
+        self._start(free(sandbox))
         self._streams.end(sandbox.world)
 
     def sandbox_restored(self, sandbox: ServedSandbox) -> None:

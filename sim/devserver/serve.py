@@ -16,6 +16,7 @@ from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.devserver.sandboxes.admin_access import AdminAccess
 from leyden.devserver.sandboxes.factory import READABLE_ENTRIES, SandboxDefaults, SandboxFactory, import_route_search
+from leyden.devserver.sandboxes.left_out import LeftOut
 from leyden.devserver.sandboxes.routing import ID_PREFIX
 from leyden.devserver.sandboxes.server_control import SandboxSettings
 from leyden.devserver.startup.addresses import (
@@ -366,6 +367,7 @@ def _sandboxes(
         new_key=random_key,
         now_ms=lambda: clock.now() + clock.offset_ms(),
         server_url=addresses.public_url,
+        added=LeftOut().added,
     )
 
 

@@ -24,6 +24,7 @@ from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import RandomStreams, uuid4_from
 from leyden.server.app import ApiMount, LazyMount, build_app, endpoint_at
 from leyden.server.contract.bind import bind
+from leyden.server.gc_pause import unlink
 from leyden.server.http.authentication import authenticate
 from leyden.server.http.pipeline import PathEndpoint
 from leyden.server.service import Service
@@ -106,6 +107,7 @@ class Components(NamedTuple):
     transport: TransportRouter
     faults: Faults
     service: Service
+    router: Router
     app: ASGIApp
     service_faults: ServiceFaults
     traffic: TrafficGenerator
@@ -154,6 +156,11 @@ class Components(NamedTuple):
         self.clock.cancel_all()
         self.transport.discard()
         self.transaction.end(is_last=is_last)
+
+    def discard(self) -> None:
+        """Nobody uses the parts any more: none refers to another one afterwards, so that they are freed."""
+        self.service.discard()
+        unlink(part for part in self if part is not self.config)
 
     def request(
         self,
@@ -272,6 +279,7 @@ def build(
         transport=transport,
         faults=faults,
         service=service,
+        router=router,
         app=service_faults,
         service_faults=service_faults,
         traffic=TrafficGenerator(store, clock, streams, payments, journal, requests),

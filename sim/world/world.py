@@ -12,7 +12,7 @@ from leyden.callbacks.transport import ExternalTransport
 from leyden.lightning.payer_models.searches import SearchNeeded
 from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import closed_note
-from leyden.server.gc_pause import gc_paused
+from leyden.server.gc_pause import gc_paused, unlink
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.rows import Snapshot
 from leyden.server.store.store import Store
@@ -200,11 +200,14 @@ class World(ThreadMoves):
             self._components.end(is_last=True)
 
     def discard(self) -> None:
-        """Free the memory of a world that has ended, and that nobody uses any more. The garbage collector, which counts
-        objects and not bytes, would come late to it."""
+        """Free the memory of a world that has ended, and that nobody uses any more: nothing of it can be used
+        afterwards. Its parts refer to each other, so it would else be left to the garbage collector, which counts
+        objects and not bytes, and which leaves out what a server has had for long."""
         self.payments.discard()
         self.store.discard()
-        self.snapshots = StoredSnapshots()
+        self._components.discard()
+        unlink((self._environment, self))
+        self.has_ended = True
 
     def _free(self, ended: Components) -> None:
         """Free the memory of a network that has ended: on the server in a thread, because that takes a while."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,10 +26,13 @@ from leyden.callbacks.replies import (
     parse_reply,
     reply_resource,
 )
+from leyden.errors import ApiError
 from leyden.server.callbacks.signing import sign
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.spelling import closest
 from leyden.server.store.store import Store
+from leyden.server.store.tables.row_map import RowMap, Summarize
 from tests.support.lists import listed
 from tests.support.outbox_helpers import NEXT_SECRET, SECRET, START, OutboxFixture
 
@@ -526,3 +531,76 @@ def test_the_note_of_an_attempt_says_what_the_reply_means(sandbox: Sandbox, answ
     sandbox.run("16s")
     [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
     assert delivery["attempts"][0]["note"] == note
+
+
+def restored_counts(sandbox: Sandbox) -> dict[str, tuple[int, int]]:
+    """The received and the restored callbacks of each inbox, as the list and the inbox itself say."""
+    inboxes = listed(sandbox.ask, "/sandbox/v1/inboxes")
+    for one in inboxes:
+        own = sandbox.ask("GET", f"/sandbox/v1/inboxes/{one['name']}")
+        assert {name: own[name] for name in one} == one
+    return {one["name"]: (one["received"], one["restored"]) for one in inboxes}
+
+
+def failed(sandbox: Sandbox, host: str) -> None:
+    """A Charge whose end is a callback to this receiver."""
+    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=f"http://{host}.localhost/")
+    sandbox.ask("POST", f"/sandbox/v1/charges/{charge.id}/fail", {})
+    sandbox.advance("1s")
+
+
+def test_the_restored_callbacks_are_those_of_the_latest_snapshot(sandbox: Sandbox, tmp_path: Path) -> None:
+    failed(sandbox, "shop")
+    failed(sandbox, "blog")
+    first = sandbox.ask("POST", "/sandbox/v1/snapshots", {})["id"]
+    failed(sandbox, "shop")
+    assert restored_counts(sandbox) == {"shop": (2, 0), "blog": (1, 0)}
+    sandbox.ask("POST", "/sandbox/v1/restore", {"snapshot": first})
+    assert restored_counts(sandbox) == {"shop": (1, 1), "blog": (1, 1)}
+    failed(sandbox, "shop")
+    failed(sandbox, "tips")
+    sandbox.receiver("blog").always(500)
+    expected = {"shop": (2, 1), "blog": (1, 1), "tips": (1, 0)}
+    assert restored_counts(sandbox) == expected
+    second = sandbox.ask("POST", "/sandbox/v1/snapshots", {})["id"]
+    sandbox.save(tmp_path / "saved.json")
+    all_restored = {name: (received, received) for name, (received, _) in expected.items()}
+    assert restored_counts(Sandbox.load(tmp_path / "saved.json")) == expected
+    sandbox.ask("POST", "/sandbox/v1/restore", {"snapshot": second})
+    assert restored_counts(sandbox) == all_restored
+    sandbox.ask("POST", "/sandbox/v1/restore", {"snapshot": first})
+    assert restored_counts(sandbox) == {"shop": (1, 1), "blog": (1, 1)}
+    sandbox.ask("POST", "/sandbox/v1/reset", {})
+    failed(sandbox, "shop")
+    assert restored_counts(sandbox) == {"shop": (1, 0)}
+
+
+def test_of_thousands_of_inboxes_a_page_and_the_names_for_a_hint_are_read(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"shop{number}" for number in range(40)]
+    for name in names:
+        sandbox.receiver(name).always(201)
+    monkeypatch.setattr("leyden.devserver.control.callbacks.inboxes._COMPARED", 20)
+    compared: list[int] = []
+
+    def counted(word: str, known: Sequence[str]) -> str | None:
+        compared.append(len(known))
+        return closest(word, known)
+
+    monkeypatch.setattr("leyden.devserver.control.callbacks.inboxes.closest", counted)
+    with pytest.raises(ApiError, match=r"did you mean shop7\?"):
+        sandbox.ask("GET", "/sandbox/v1/inboxes/sho7")
+    assert compared == [20]
+    read: list[int] = []
+    summaries = RowMap.summaries
+
+    def noted(rows: RowMap, summarize: Summarize, ids: Iterable[int] | None = None) -> dict[int, tuple[Any, ...]]:
+        found = summaries(rows, summarize, ids)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(RowMap, "summaries", noted)
+    assert [one["name"] for one in listed(sandbox.ask, "/sandbox/v1/inboxes?limit=7")] == names
+    assert max(read) == 8
+    assert [receiver.name for receiver in sandbox.world.receivers] == names

@@ -933,8 +933,16 @@ def test_a_request_during_an_export_does_not_wait_for_its_rows(monkeypatch: pyte
 
 def test_a_restore_sets_no_single_row_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(served: ServedInLoop) -> None:
-        for _ in range(100):
-            await served.create()
+        for number in range(100):
+            charge = await served.create(callbackUrl=f"http://shop{number}.localhost/")
+            order = {
+                "request": charge["invoice"]["request"],
+                "payer": f"ana{number}",
+                "delay": "30s",
+                "outcome": "fail",
+            }
+            await served.ask("POST", "/sandbox/v1/payments", order)
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
         kept = await served.ask("POST", "/sandbox/v1/snapshots", {}, status=201)
         before = [row["id"] for row in (await served.ask("GET", "/v0/charges?limit=1000"))["data"]]
         await served.create()

@@ -66,7 +66,14 @@ def test_a_summary_is_that_of_the_row_however_the_row_is_kept(
         for table, summarize in tables:
             rows = table._data.rows
             assert len(rows) >= 20
-            assert table.summaries() == {doc_id: summarize(row) for doc_id, row in rows.items()}
+            expected = {doc_id: summarize(row) for doc_id, row in rows.items()}
+            assert table.summaries() == expected
+            pages = [table.summaries_up(None, 9)]
+            while pages[-1]:
+                pages.append(table.summaries_up(max(pages[-1]), 9))
+            assert [len(page) for page in pages[:-2]] == [9] * (len(pages) - 2)
+            assert [item for page in pages for item in page.items()] == sorted(expected.items())
+            assert table.summaries_up(None, 10**30) == expected
 
 
 def test_callback_figures_are_those_of_the_attempts(sandbox: Sandbox) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any, NamedTuple
@@ -42,10 +42,17 @@ class Hosted:
     """The server. `now_ms` is its real time, which the test sets; ids, keys and seeds are counted.
 
     `egress` says where callbacks may go, and `keys` how API keys begin.
+    `added` is called after each creation.
     """
 
     def __init__(
-        self, *, token: str | None = None, egress: str = "none", keys: str = "leyden", **defaults: Any
+        self,
+        *,
+        token: str | None = None,
+        egress: str = "none",
+        keys: str = "leyden",
+        added: Callable[[Iterable[World]], None] | None = None,
+        **defaults: Any,
     ) -> None:
         self.now_ms = START_MS
         numbers = count(1)
@@ -62,6 +69,7 @@ class Hosted:
             new_key=lambda: f"{keys}_{next(numbers):032x}",
             now_ms=lambda: self.now_ms,
             server_url=URL,
+            added=added,
         )
         config = world_config(seed=1, start_ms=START_MS, real_clock=lambda: self.now_ms)
         self.first = World(config, Store.memory(), control_handlers=control_handlers)

@@ -112,12 +112,14 @@ class RowMap(Mapping[int, Row]):
                     self._pack_rows(rows, summarize)
                     self._oldest = {}
 
-    def summaries(self, summarize: Summarize) -> dict[int, tuple[Any, ...]]:
-        """`summarize(row)` of each row by document id, in the order of the rows.
+    def summaries(self, summarize: Summarize, ids: Iterable[int] | None = None) -> dict[int, tuple[Any, ...]]:
+        """`summarize(row)` of each row by document id, in the order of the rows; or of those with these ids, in their
+        order.
 
         It is read from the blocks that have it. `summarize` is the function that `pack` was given.
         """
-        cells, dicts = self._cells, self._dicts
+        dicts = self._dicts
+        cells = self._cells if ids is None else {doc_id: self._cells[doc_id] for doc_id in ids}
         blocks = dict.fromkeys([block for block in cells.values() if block is not None])
         found: dict[int, tuple[Any, ...]] = {}
         of_blocks = []

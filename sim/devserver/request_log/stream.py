@@ -112,6 +112,7 @@ class EventHub:
             self._listeners.remove(listener)
             if not self._listeners:
                 self._task.cancel()
+                del self._task  # the cancelled task refers to the hub
                 self._ended(self)
 
     async def _past(self, after: int | None, last: int, client: str | None) -> bytes:

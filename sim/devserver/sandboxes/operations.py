@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -40,7 +40,7 @@ class SandboxOperations:
     """Handlers for one server.
 
     `now_ms` is the real time, `loop_time_s` the clock of the event loop. `new_id` and `new_key` return random ids and
-    API keys. `server_url` is the server's public URL.
+    API keys. `server_url` is the server's public URL. After each creation `added(worlds)` is called with all worlds.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class SandboxOperations:
         server_url: str,
         now_ms: Callable[[], int],
         loop_time_s: Callable[[], float],
+        added: Callable[[Iterable[World]], None] | None = None,
     ) -> None:
         self._factory = factory
         self._registry = registry
@@ -63,6 +64,7 @@ class SandboxOperations:
         self._server_url = server_url
         self._now_ms = now_ms
         self._loop_time_s = loop_time_s
+        self._added = added
 
     @handles(raises=(SemanticConflict, Conflict))
     async def create_sandbox(self, call: Request) -> dict[str, Any]:
@@ -169,6 +171,8 @@ class SandboxOperations:
         # First what may fail: a request that is not answered leaves nothing behind.
         resource = {**self.show(sandbox), "apiKey": key, "webhookSecret": world.webhook_secret}
         self._host.add_sandbox(sandbox)
+        if self._added is not None:
+            self._added(self._registry)
         return resource
 
     def restored(self, sandbox: ServedSandbox) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from leyden.server.store.store import Store
 from leyden.server.system.work_threads import run_in_thread
 from leyden.world.config import SERVER_DOCS_PATH, SERVER_DOCUMENT_PATH, packaged_contract
 from leyden.world.time.clock import VirtualClock
+from leyden.world.world import World
 
 if TYPE_CHECKING:
     from leyden.devserver.sandboxes.copies import CopyOperations
@@ -37,7 +38,8 @@ _TOO_LARGE_MEND = "serve a larger file of a sandbox in Python, with Sandbox.load
 
 @dataclass(frozen=True, slots=True)
 class SandboxSettings:
-    """The environment of a server that creates sandboxes: `server_url` is its public URL, `now_ms` the real time."""
+    """The environment of a server that creates sandboxes: `server_url` is its public URL, `now_ms` the real time. After
+    each creation `added(worlds)` is called with all worlds of the server."""
 
     factory: SandboxFactory
     access: AdminAccess
@@ -45,6 +47,7 @@ class SandboxSettings:
     new_key: Callable[[], str]
     now_ms: Callable[[], int]
     server_url: str
+    added: Callable[[Iterable[World]], None] | None = None
 
 
 class ServerControl:
@@ -70,6 +73,7 @@ class ServerControl:
             server_url=settings.server_url,
             now_ms=settings.now_ms,
             loop_time_s=loop_time_s,
+            added=settings.added,
         )
         self._app: ASGIApp | None = None
         self._copies: CopyOperations | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -118,7 +117,7 @@ class SampledConditions:
         self.stuck: dict[int, int] = dict(zip(stuck.tolist(), lasting_ms.tolist(), strict=True))
         self._period_ms = max(1, int(PERIOD_BLOCKS * parameters.mean_block_ms))
         self._first_height = FIRST_HEIGHT if before is None else before.height(start_ms)
-        self._blocks_of = lru_cache(_KEPT_PERIODS)(self._draw_blocks)
+        self._blocks: dict[int, list[int]] = {}  # the times of the blocks of the periods that were drawn last
         self._shop = shop
         shares, mean_down_ms = (parameters.up_share, parameters.shop_up_share), parameters.mean_down_ms
         former: list[OutageTimes | None] = [None, None] if before is None else [*before._outages]
@@ -176,8 +175,16 @@ class SampledConditions:
         number, place = divmod(height - drawn._first_height - 1, PERIOD_BLOCKS)
         return drawn._blocks_of(number)[place] if number >= 0 else drawn._since
 
-    def _draw_blocks(self, number: int) -> list[int]:
+    def _blocks_of(self, number: int) -> list[int]:
         """The times of the blocks of a period, in order: after its start, and at most at its end."""
+        times = self._blocks.get(number)
+        if times is None:
+            if len(self._blocks) >= _KEPT_PERIODS:
+                self._blocks.pop(next(iter(self._blocks)), None)
+            times = self._blocks[number] = self._draw_blocks(number)
+        return times
+
+    def _draw_blocks(self, number: int) -> list[int]:
         rng = np.random.default_rng(int.from_bytes(self._secret(f"blocks {number}"), "big"))
         start_ms = self._since + number * self._period_ms + 1
         offsets = (rng.random(PERIOD_BLOCKS) * self._period_ms).astype(np.int64)

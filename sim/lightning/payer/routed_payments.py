@@ -32,6 +32,7 @@ from leyden.lightning.payer_models.payer_model import PayerModel
 from leyden.lightning.receiver.node import DirectNode
 from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl
 from leyden.rng import RandomStream
+from leyden.server.gc_pause import unlink
 from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
 from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
@@ -167,6 +168,7 @@ class RoutedPayments(Payments):
         """As for direct payments: the network."""
         self._numbers.clear()
         self.engine.discard()
+        unlink((self._sessions,))
 
     def resume(self) -> None:
         """Set the timers of the payments and of the network, after the store was opened."""

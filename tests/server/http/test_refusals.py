@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from difflib import SequenceMatcher
 from functools import reduce
 from ipaddress import IPv6Address
 from itertools import product
@@ -469,6 +470,24 @@ def test_the_words_that_all_known_names_begin_with_are_not_compared() -> None:
     assert closest("expire", known) == "charge.expired"
     assert closest("callback_url", ["callbackUrl"]) == "callbackUrl"
     assert closest("internal_di", ["internal_id"]) == "internal_id"
+
+
+def test_of_many_names_those_with_the_most_common_letters_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    def ratio(matcher: SequenceMatcher[str]) -> float:
+        compared.append(1)
+        return exact(matcher)
+
+    exact = SequenceMatcher.ratio
+    monkeypatch.setattr(SequenceMatcher, "ratio", ratio)
+    alike = ["a" * 55 + str(number) for number in range(1_000)]
+    assert closest("a" * 60, alike) in alike
+    assert len(compared) < 200
+    names = [*(f"node{number}" for number in range(1_000)), "operation", "opera"]
+    assert closest("oparetion", names) == "operation"
+    assert closest("oper", names) == "opera"
+    assert closest("nod77", names) in {name for name in names if name.startswith("node77")} | {"node7"}
 
 
 def test_an_id_of_the_other_resource_gets_its_path(sandbox: Sandbox) -> None:

@@ -24,7 +24,7 @@ from leyden.world.world import World
 
 _LIMIT = 100
 _POSTS_AT_ONCE = 20
-_NAMED = 5  # similar names in an error
+_NAMED, _COMPARED = 5, 1_000  # similar names in an error, and names among which they are sought
 _NO_INBOX = "there is no inbox with this name: it is created by its first request or its first script"
 
 
@@ -52,7 +52,7 @@ class InboxControl:
         _check_name(call.path["name"])
         receivers = self._world.receivers
         if not receivers.is_known(call.path["name"]):
-            name, known = call.path["name"].lower(), [receiver.name for receiver in receivers]
+            name, known = call.path["name"].lower(), receivers.names(_COMPARED)
             longer = sorted(one for one in known if one.startswith(name))[:_NAMED]
             near = closest(name, known) if len(longer) < 2 else f"one of {', '.join(longer)}"
             mend = "" if near is None else f"; did you mean {near}?"
@@ -101,7 +101,7 @@ class InboxControl:
         }
 
     def _summary_of(self, receiver: Receiver) -> dict[str, Any]:
-        inbox, restored = receiver.inbox, self._world.receivers.state(receiver.name).get("restored", 0)
+        inbox, restored = receiver.inbox, self._world.receivers.restored(receiver.name)
         return {
             **self._summary(receiver.name, inbox.total, restored, receiver.objections),
             "script": {
