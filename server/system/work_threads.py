@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from leyden.server.gc_pause import gc_paused
+from leyden.server.gc_pause import gc_in_parts
 
 Result = TypeVar("Result")
 
@@ -39,7 +39,7 @@ async def run_in_thread(work: Callable[[], Result]) -> Result:
         with _turns:
             _begin()
             try:
-                with gc_paused():  # the collector holds the lock for a whole search
+                with gc_in_parts():  # a full collection would hold the lock for long
                     return work()
             finally:
                 _end()

@@ -244,13 +244,16 @@ class HashedEventJournal:
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Restore what `snapshot()` returned."""
         self.since_ms = snapshot.get("since")
-        notes: _Notes = [value for _, *note in snapshot["entries"] for value in note]
-        size = _WIDTH * _CHUNK
-        whole = len(notes) // size * size
-        chunks = [notes[start : start + size] for start in range(0, whole, size)]
-        self._full_chunks, self._summaries = [*map(_packed, chunks)], [*map(_summary, chunks)]
-        self._open = notes[whole:]
-        self._dropped = snapshot["length"] - len(notes) // _WIDTH
+        entries = snapshot["entries"]
+        self._full_chunks, self._summaries, self._open = [], [], []
+        for start in range(0, len(entries), _CHUNK):
+            notes: _Notes = [value for _, *note in entries[start : start + _CHUNK] for value in note]
+            if len(notes) < _WIDTH * _CHUNK:
+                self._open = notes
+            else:
+                self._full_chunks.append(_packed(notes))
+                self._summaries.append(_summary(notes))
+        self._dropped = snapshot["length"] - len(entries)
         self._digest, self._hashed = bytes.fromhex(snapshot["hash"]), snapshot["length"]
 
     def _since(self, after: int, is_read: Callable[[_Summary], bool] = lambda summary: True) -> Iterator[Entry]:

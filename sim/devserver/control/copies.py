@@ -17,7 +17,7 @@ from leyden.server.store.tables.former_content import FormerContent
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.moves.move_guard import refused_by_move
-from leyden.world.persistence.encoded_state import BATCH
+from leyden.world.persistence.encoded_state import BATCH, free
 from leyden.world.ports import Slices
 from leyden.world.snapshots.frozen_state import FrozenState
 from leyden.world.snapshots.snapshots import CONTRADICTIONS, freeze_world, prepared, restore_world, return_to, savable
@@ -132,10 +132,11 @@ class CopyControl:
             from leyden.lab.differences import differences
 
             # With the same URL: otherwise each LNURL would differ.
-            ours, theirs = (
-                restore_world(values, label=label, public_url=url, is_own=True)
-                for label, values in (("here", here.restorable()), ("there", state()))
-            )
+            worlds = []
+            for label, read in (("here", here.restorable), ("there", state)):
+                worlds.append(restore_world(values := read(), label=label, public_url=url, is_own=True))
+                free(values)
+            ours, theirs = worlds
             found = differences(ours, theirs)
             first = list(islice(found, MAX_DIFFERENCES))
             answer = {"count": len(first) + sum(1 for _ in found), "differences": list(_resources(first))}

@@ -15,6 +15,7 @@ from leyden.devserver.sandboxes.operations import SandboxOperations
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import EncodedJson, Request
+from leyden.world.persistence.encoded_state import free
 from leyden.world.snapshots.snapshots import reseed_world
 from leyden.world.world import World
 
@@ -109,13 +110,14 @@ class CopyOperations:
     ) -> dict[str, Any]:
         def make(key: str, url: str) -> World:
             world = self._factory.copy(
-                state(),
+                values := state(),
                 api_key=key,
                 url=url,
                 label=fields.get("name"),
                 sends=fields.get("egress") == "server",
                 is_own=is_own,
             )
+            free(values)
             if reseed is not None:
                 reseed_world(world, reseed)
             return world

@@ -27,6 +27,7 @@ from leyden.world.engines import prepared_engine
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.moves.move_guard import check_not_waiting
 from leyden.world.persistence.directory_checks import OWN_TABLES
+from leyden.world.persistence.encoded_state import free
 from leyden.world.persistence.former_formats import upgraded_snapshot
 from leyden.world.persistence.number_checks import check_journal, check_next_ids, check_timer_numbers
 from leyden.world.persistence.row_checks import check_references
@@ -237,7 +238,9 @@ def prepared(world: World, read: Callable[[], Mapping[str, Any]]) -> Callable[[]
         timers = Timers()
         timers.restore(state["clock"])
         ready = {"tables": store, "journal": journal, "clock": {**state["clock"], "timers": timers}}
-        return {**state, **ready, _ENGINE: prepared_engine(_config_of(config, state))}
+        result = {**state, **ready, _ENGINE: prepared_engine(_config_of(config, state))}
+        free(state)
+        return result
 
     return prepare
 

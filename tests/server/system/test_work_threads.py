@@ -6,7 +6,7 @@ import asyncio
 import gc
 import threading
 
-from leyden.server.gc_pause import gc_paused
+from leyden.server.gc_pause import gc_in_parts, gc_paused
 from leyden.server.system.work_threads import MOST_AT_A_TIME, run_in_thread
 
 
@@ -47,3 +47,41 @@ def test_the_collector_is_paused_until_the_last_of_several_pauses_ends() -> None
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_work_in_a_thread_makes_no_objects_that_the_collector_examines_at_once() -> None:
+    thresholds, passes = gc.get_threshold(), list[int]()
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            passes.append(info["generation"])
+
+    def work() -> list[list[int]]:
+        with gc_paused():
+            assert gc.isenabled()
+            return [[number] for number in range(30 * thresholds[0])]
+
+    gc.callbacks.append(note)
+    try:
+        asyncio.run(run_in_thread(work))
+    finally:
+        gc.callbacks.remove(note)
+    assert len(passes) >= 25
+    assert 2 not in passes
+    assert gc.get_threshold() == thresholds
+
+
+def test_the_collector_is_as_before_after_the_last_of_several_times_in_parts() -> None:
+    thresholds = gc.get_threshold()
+    first, second = gc_in_parts(), gc_in_parts()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold()[:2] == thresholds[:2]
+    assert gc.get_threshold()[2] > thresholds[2]
+    with gc_paused(freeze=True):
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.unfreeze()
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == thresholds
