@@ -12,6 +12,7 @@ from leyden.server.printable import cut, masked
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
+KEYS = "keys"  # the table of the API keys
 _SECRET_BYTES = 32  # Standard Webhooks: 24 to 64 bytes
 _KEY_BYTES = 16
 _MAX_KEY_LENGTH = 200
@@ -46,7 +47,7 @@ class Projects:
         self._rotation_ms = rotation_ms
         self._random = random
         self.projects = cast(TypedTable[ProjectRow], store.table("projects", key="id"))
-        self._keys = cast(TypedTable[KeyRow], store.table("keys", key="id", indexes=("project",)))
+        self._keys = cast(TypedTable[KeyRow], store.table(KEYS, key="id", indexes=("project",)))
 
     def add(self, name: str, key: str, webhook_secret: str | None = None) -> ProjectRow:
         """Create a project with one key and one callback secret, by default a random one; an existing project only gets
@@ -111,13 +112,12 @@ class Projects:
         return key
 
     def key_rows(self) -> list[KeyRow]:
-        """Every key that was ever issued, for `import_keys`."""
+        """Every key that was ever issued."""
         return [{**row} for row in self._keys]
 
     def import_keys(self, rows: Iterable[KeyRow]) -> None:
-        """Replace all keys by the rows of another service: a reset neither revokes a key nor restores one."""
-        for row in list(self._keys):
-            self._keys.delete(row["id"])
+        """Replace all keys by these rows."""
+        self._keys.clear()
         for row in rows:
             self._keys.put(row)
 

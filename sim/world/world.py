@@ -13,6 +13,7 @@ from leyden.lightning.payer_models.searches import SearchNeeded
 from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import closed_note
 from leyden.server.gc_pause import gc_paused, unlink
+from leyden.server.http.projects import KEYS
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.rows import Snapshot
 from leyden.server.store.store import Store
@@ -375,10 +376,10 @@ class World(ThreadMoves):
         """Erase everything and build the parts anew, over the rows of `tables` if they are given. The API keys stay.
         Inside of `exclusive()`: nothing happens in the former parts after the commit."""
         self._before_reset = self._before_reset or self._components
-        keys = self.service.projects.key_rows()
+        keys = self.store.table_data(KEYS).snapshot()  # whole: there may be thousands, and nobody is answered meanwhile
         self.store.drop_tables()
         self.store.load(tables or {})
         self._install(build(config.after(self.config), self._environment, prepared=prepared))
         self._resume(is_restored=tables is not None)
         self._register()
-        self.service.projects.import_keys(keys)
+        self.store.load({KEYS: keys})

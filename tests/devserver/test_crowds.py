@@ -942,6 +942,7 @@ def test_a_restore_sets_no_single_row_in_the_event_loop(monkeypatch: pytest.Monk
                 "outcome": "fail",
             }
             await served.ask("POST", "/sandbox/v1/payments", order)
+            keys = (await served.ask("POST", "/sandbox/v1/api-keys", {"key": f"key of shop {number}"}))["keys"]
         await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
         kept = await served.ask("POST", "/sandbox/v1/snapshots", {}, status=201)
         before = [row["id"] for row in (await served.ask("GET", "/v0/charges?limit=1000"))["data"]]
@@ -956,6 +957,12 @@ def test_a_restore_sets_no_single_row_in_the_event_loop(monkeypatch: pytest.Monk
         monkeypatch.setattr(TableData, "set", counted)
         await served.ask("POST", "/sandbox/v1/restore", {"snapshot": kept["id"]})
         assert len(sets) < 100
+        assert (await served.ask("POST", "/sandbox/v1/api-keys", {"key": "next"}))["keys"] == [*keys, "next"]
+        sets.clear()
+        await served.ask("POST", "/sandbox/v1/reset", {})
+        assert len(sets) < 100
+        assert (await served.ask("POST", "/sandbox/v1/api-keys", {"key": "last"}))["keys"] == [*keys, "next", "last"]
+        await served.ask("POST", "/sandbox/v1/restore", {"snapshot": kept["id"]})
         assert [row["id"] for row in (await served.ask("GET", "/v0/charges?limit=1000"))["data"]] == before
 
     in_loop(scenario)
