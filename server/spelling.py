@@ -54,8 +54,18 @@ def closest(word: str, known: Iterable[str], similarity: float = _MIN_SIMILARITY
     return bare[near[0]] if near else None
 
 
+def closest_names(word: str, known: Iterable[str], count: int) -> list[str]:
+    """At most `count` of the known names that are similar to `word`, the most similar first. Capitals count."""
+    if len(word) > _MAX_LENGTH:
+        return []
+    from difflib import get_close_matches  # as above
+
+    return get_close_matches(word, _with_common_letters(word, sorted(set(known))), count)
+
+
 def _with_common_letters(wanted: str, names: list[str]) -> list[str]:
-    """The names to compare with `wanted`, which are all unless there are many."""
+    """The names to compare with `wanted`: all but long ones, unless there are many."""
+    names = [name for name in names if len(name) <= 2 * _MAX_LENGTH]
     if len(names) <= _MOST_COMPARED:
         return names
     from difflib import SequenceMatcher

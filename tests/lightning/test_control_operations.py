@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -26,6 +27,7 @@ from leyden.lightning.network.network_tables import (
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import from_edges
 from leyden.sandbox.resources import Charge, Payment
+from leyden.server.store.tinydb.table import IndexedTable
 from leyden.stepwise import run_to_end
 from tests.support.channel_audit import audit
 from tests.support.examples import examples
@@ -615,3 +617,18 @@ def test_only_refused_details_are_called_so(code, outcome):
         sandbox.network.intercept("fail", hop=-1, code=code)
         _, payment = pay(sandbox)
         assert (codes(payment), payment.outcome) == ([code], outcome)
+
+
+def test_the_wallets_with_similar_names_are_found_without_a_payment_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = Sandbox(seed=7, network="star:12")
+    for number in range(4):
+        sandbox.wallet(f"wallet{number}").pay(sandbox.charges.create(amount="1000", description="tea"))
+
+    def read(table: IndexedTable) -> Iterator[Any]:
+        raise AssertionError("a row was read")
+
+    monkeypatch.setattr(IndexedTable, "__iter__", read)
+    with pytest.raises(ApiError, match=r"did you mean wallet\d or wallet\d or wallet\d\?"):
+        sandbox.ask("GET", "/sandbox/v1/network/nodes/wallet")
+    with pytest.raises(ApiError, match=r"its nodes are "):
+        sandbox.ask("GET", f"/sandbox/v1/network/nodes/{'x' * 250}")

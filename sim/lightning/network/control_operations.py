@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from difflib import get_close_matches
+from itertools import islice
 from typing import Any, TypedDict
 
 from leyden.arguments import span_from
@@ -20,7 +20,10 @@ from leyden.lightning.engine.interceptors import MAX_DELAY_MS
 from leyden.lightning.network.network_tables import on_chain_msat, outages_of
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.server.printable import printable, quoted
+from leyden.server.spelling import closest_names
 from leyden.stepwise import Stepwise
+
+_COMPARED = 1_000  # nodes, and wallets, among which similar names are sought
 
 Span = str | float | timedelta
 
@@ -61,8 +64,8 @@ class NetworkOperations:
         if payments.has_node(name) or payments.rows.find("payer", name):
             return payments.node_of(name)
         names = self.engine.graph.names
-        payers = {row["payer"] for row in payments.rows}
-        near = get_close_matches(name, ["shop", *names, *payers], n=3)
+        payers = [payer for payer, _ in islice(payments.rows.ids_by_value("payer"), _COMPARED)]
+        near = closest_names(name, ["shop", *islice(names, _COMPARED), *payers], 3)
         shown = ", ".join(names[:6]) + ", ..." * (len(names) > 6)
         advice = f"did you mean {' or '.join(near)}?" if near else f"its nodes are {shown};"
         if self._in_python:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from leyden.errors import GraphError
 from leyden.files.json_files import DocumentKind
 from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, assemble
 from leyden.lightning.topology.liquidity import LND_SCALE_SAT, UNIFORM, balances
+from leyden.server.spelling import closest_names
 
 _LONGEST_ALIAS = 64
 _AGAIN = "channel that is listed again"
@@ -166,7 +166,7 @@ def shop_number(shop: str, keys: Sequence[str], names: Sequence[str], aliases: M
             raise GraphError(
                 f"shop={shop!r:.80} is the alias of {len(found)} nodes: give the key of one, such as {keys[found[0]]}"
             )
-    near = get_close_matches(shop, names, n=3)
+    near = closest_names(shop, names, 3)
     advice = f"did you mean {' or '.join(near)}" if near else "give the alias or the public key of a node"
     raise GraphError(f"shop={shop!r:.80} is none of the {len(names)} nodes of this graph: {advice}")
 

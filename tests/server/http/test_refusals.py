@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.server.contract.types import Operation
 from leyden.server.http.corrections import correction
-from leyden.server.spelling import closest
+from leyden.server.spelling import closest, closest_names
 from leyden.world.config import packaged_contract
 from tests.support.deep import deep_or
 
@@ -487,6 +487,12 @@ def test_of_many_names_those_with_the_most_common_letters_are_compared(monkeypat
     names = [*(f"node{number}" for number in range(1_000)), "operation", "opera"]
     assert closest("oparetion", names) == "operation"
     assert closest("oper", names) == "opera"
+    assert closest_names("operatoin", names, 2) == ["operation", "opera"]
+    assert closest_names("a" * 61, alike, 2) == []
+    compared.clear()
+    assert closest("a" * 60, ["a" * 250 + str(number) for number in range(40)]) is not None  # it begins with the word
+    assert closest_names("a" * 60, ["a" * 250 + str(number) for number in range(1_000)], 3) == []
+    assert not compared
     assert closest("nod77", names) in {name for name in names if name.startswith("node77")} | {"node7"}
 
 
