@@ -7,7 +7,7 @@ alike.
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -18,6 +18,7 @@ from leyden.server.http.pipeline import BODY, HEADERS, PathEndpoint
 from leyden.server.http.request_parsing import BLANKS
 
 Header = tuple[bytes, bytes]
+_PART_BYTES = 64 * 1024  # of a request's body in one message
 
 
 class WouldWait(LeydenError):
@@ -113,16 +114,23 @@ async def send_once(
     if extensions is not None:
         scope["extensions"] = extensions
     sent: list[Mapping[str, Any]] = []
-    unread = [{"type": "http.request", "body": body, "more_body": False}]
+    unread = _messages(body)
 
     async def receive() -> Any:
-        return unread.pop() if unread else {"type": "http.disconnect"}
+        return next(unread, {"type": "http.disconnect"})
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     await app(scope, receive, send)
     return _response(sent)
+
+
+def _messages(body: bytes) -> Iterator[MutableMapping[str, Any]]:
+    """The messages of a body: a long one has several, as a server reads it."""
+    for start in range(0, max(len(body), 1), _PART_BYTES):
+        end = start + _PART_BYTES
+        yield {"type": "http.request", "body": body[start:end], "more_body": end < len(body)}
 
 
 async def _receive_nothing() -> MutableMapping[str, Any]:
