@@ -50,7 +50,7 @@ class BodyLimitMiddleware:
         chunks: list[bytes] = []
         more = True
         # A client that waits for 100 Continue sends nothing of a body that is too long.
-        waits = too_long and expects_continue(scope["headers"], scope.get("http_version", "1.1"))
+        waits = too_long and expects_continue(scope["headers"], scope["http_version"])
         while more and not (too_long and (read or waits)):
             message = await receive()
             if message["type"] == "http.disconnect":
