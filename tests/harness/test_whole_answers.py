@@ -87,6 +87,33 @@ def test_a_changed_entry_of_the_journal_is_a_violation(name: str, value: Any) ->
 
 
 @pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [("request", "refused", "conflict"), ("request", "refused", None), ("callback_started", "resource", "x"),
+     ("callback_answered", "resource", None), ("callback_replayed", "resource", None)],
+)  # fmt: skip
+def test_a_changed_fact_of_the_journal_is_a_violation(kind: str, name: str, value: str | None) -> None:
+    def changed(response: Response) -> Response:
+        entries = response.json
+        for one in entries:
+            if one["kind"] == kind and name in one["facts"]:
+                one["facts"][name] = value
+                break
+        return with_json(response, entries)
+
+    steps = (*STEPS, {"do": "replay", "charge": "c1"})
+    assert "journal" in str(play(Case(steps), Changed("/sandbox/v1/journal", changed)).violation)
+
+
+def test_a_refusal_of_a_request_that_succeeded_is_a_violation() -> None:
+    def changed(response: Response) -> Response:
+        entries = response.json
+        next(one for one in entries if one["kind"] == "request")["facts"]["refused"] = "conflict"
+        return with_json(response, entries)
+
+    assert "journal" in violation("/sandbox/v1/journal", changed)
+
+
+@pytest.mark.parametrize(
     ("headers", "where"),
     [({"x-powered-by": "x"}, "x-powered-by"), ({"content-type": "application/json; charset=latin-1"}, "content-type"),
      ({"content-length": "1"}, "content-length"), ({"leyden-ignored": '"colour"'}, "leyden-ignored")],

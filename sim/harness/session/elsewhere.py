@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from leyden.harness.constants import NO_KEY
 from leyden.harness.model.records import StaticCharge
-from leyden.harness.session.exchanges import Request
+from leyden.harness.session.exchanges import Answered, Request
 from leyden.harness.targets.control_answers import control_answer
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response, Target
 
@@ -27,7 +27,7 @@ class OtherSandboxes:
     `have_the_ids`: that of the second project has the seed of the run, so both may have a resource of the same id.
     """
 
-    def __init__(self, target: Target, spare_keys: Collection[str], sent: list[tuple[Request, int, str]]) -> None:
+    def __init__(self, target: Target, spare_keys: Collection[str], sent: list[Answered]) -> None:
         self._target = target
         self._spare_keys = spare_keys
         self._sent = sent
@@ -89,7 +89,7 @@ class OtherSandboxes:
     def _note(self, user: str, status: int) -> None:
         """Note that the request for an unknown name is in the journal of the sandbox that answers the rest."""
         if not self._answer_the_rest:
-            self._sent.append((Request("GET", f"{_NAMES}{user}", (), b""), status, ""))
+            self._sent.append(Answered(Request("GET", f"{_NAMES}{user}", (), b""), status, refused=None))
 
 
 def _key(headers: Sequence[tuple[str, str]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from leyden.harness.targets.target import Response
 
@@ -22,3 +22,25 @@ class Exchange(NamedTuple):
     request: Request
     response: Response
     at_ms: int
+
+
+class Answered(NamedTuple):
+    """A request that was answered, as the journal has it: with the status, with what the answer says that it ignored,
+    and with the code of its refusal: empty for a success, None where the answer does not have it."""
+
+    request: Request
+    status: int
+    ignored: str = ""
+    refused: str | None = ""
+
+    @classmethod
+    def of(cls, request: Request, response: Response) -> Self:
+        """A request with its response."""
+        refused: str | None = ""
+        # The answer to HEAD has no body, that to a wallet no code, and a stored answer is sent again as any other.
+        if request.method == "HEAD" or any(name.lower() == "idempotency-key" for name, _ in request.headers):
+            refused = None
+        elif response.status >= 400 or b'"ERROR"' in response.body[:200]:
+            body = response.json
+            refused = body.get("code") if isinstance(body, dict) else None
+        return cls(request, response.status, response.headers.get("leyden-ignored", ""), refused)

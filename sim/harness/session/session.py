@@ -20,7 +20,7 @@ from leyden.harness.model.records import Charge, Delivery, Payment, StaticCharge
 from leyden.harness.model.requests import OPERATIONS, Operation
 from leyden.harness.model.rules import Interpretation, has_lone_surrogate, instant, iso
 from leyden.harness.session.elsewhere import OtherSandboxes
-from leyden.harness.session.exchanges import Exchange, Request
+from leyden.harness.session.exchanges import Answered, Exchange, Request
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.control_answers import wrong_form
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response, Target
@@ -35,7 +35,7 @@ _CONTROL = ("lifecycle", "control-plane")  # the check and the rule of its answe
 class Session:
     """A target from its start, and the model. Everything that checks raises `ContractViolation`.
 
-    `sent` has each request that this sandbox answered, with the status, for the journal. `cursors` has the last row of
+    `sent` has each request that this sandbox answered, for the journal. `cursors` has the last row of
     the page that each cursor came with, `cursor` is the latest one. `retry_offsets` has the place of each retry in its
     bounds, from -1 to 1. `reached` has the coverage items, `unchecked` names what cannot be checked at this target,
     `recorded` has the status and the media type of each response that a repeated request must get again, by its body.
@@ -51,7 +51,7 @@ class Session:
         self.disk = disk
         self.start_ms = self.started_at = start_ms  # `started_at`: on the clock of the target
         self.spare_keys: dict[str, bool] = {}  # by the key: whether it is valid
-        self.sent: list[tuple[Request, int, str]] = []  # with what the answer says that it ignored
+        self.sent: list[Answered] = []
         self.others = OtherSandboxes(target, self.spare_keys, self.sent)
         self.model = self._new_model(Interpretation.of(list(overlays)))
         self.reached: dict[CoverageItem, None] = {}
@@ -202,7 +202,7 @@ class Session:
         response = self.target.send(method, path, headers, body)
         self.last = (request, response)
         if is_own:
-            self.sent.append((request, response.status, response.headers.get("leyden-ignored", "")))
+            self.sent.append(Answered.of(request, response))
         if self._records:
             self.exchanges.append(Exchange(request, response, self.model.now))
         if response.status >= 400:
