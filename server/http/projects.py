@@ -89,7 +89,7 @@ class Projects:
         """
         if key is None:
             key = self._random_key()
-            while self.was_issued(key):  # after a reset the random stream draws the same keys again
+            while self.was_issued(key):  # after a restore the random stream draws the same keys again
                 key = self._random_key()
         check_key(key)
         if self.was_issued(key):

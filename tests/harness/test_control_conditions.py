@@ -13,6 +13,7 @@ from leyden.server.callbacks import deliveries as rules
 from leyden.server.callbacks import outbox
 from leyden.server.callbacks.in_flight import InFlight
 from leyden.server.charges import charges, lnurl
+from leyden.server.http.limits.body_limit import BodyLimitMiddleware
 from leyden.server.http.projects import Projects
 from tests.support.obligations import violation_of
 
@@ -49,6 +50,36 @@ def test_a_list_of_valid_keys_with_a_replaced_one(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Projects, "keys", keys)
     assert "the keys that are valid" in str(violation_of("secrets", "kill"))
+
+
+def test_a_random_key_that_was_issued_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Projects.issue_key
+    monkeypatch.setattr(
+        Projects, "issue_key", lambda self, project, key=None: original(self, project, key or self._random_key())
+    )
+    assert "409" in str(violation_of("secrets", "random keys, restored"))
+
+
+def test_a_secret_that_newer_ones_end_and_that_is_shown_as_longer_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "stops_at_ms", lambda every, row: row["until_ms"])
+    assert violation_of("secrets", "2 rotations") is None
+    for count in (3, 4, 5):
+        assert "until" in str(violation_of("secrets", f"{count} rotations"))
+
+
+def test_a_secret_that_is_shown_as_valid_for_a_second_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def later(every: Any, row: Any) -> int | None:
+        end_ms = original(every, row)
+        return None if end_ms is None else end_ms + 1_000
+
+    original = deliveries.stops_at_ms
+    monkeypatch.setattr(deliveries, "stops_at_ms", later)
+    assert "until" in str(violation_of("secrets", "2 rotations"))
+
+
+def test_a_long_body_of_which_only_the_start_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BodyLimitMiddleware, "_is_authorized", lambda self, scope: False)
+    assert "import" in str(violation_of("kept", "import", place="addPayer"))
 
 
 def test_a_link_whose_last_bits_are_in_the_wrong_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,12 +29,17 @@ class _Expected:
         self.keys = {API_KEY: True}
         self.received = 0
         self.since: dict[str, str] = {}  # from when each secret signs
+        self.ends: dict[str, int | None] = {}  # until when, in this run; of one that is given again not the first end
         self.then: dict[str, set[str]] = {}  # what signed at each instant that was looked at, in this run
 
     def rotate(self, secret: str, now: int) -> None:
         """Another secret; the earlier ones sign for a day."""
         self.since.pop(secret, None)
         known = [(one, now + _DAY_MS if until is None else until) for one, until in self.secrets if one != secret]
+        self.ends.update(known)
+        self.ends[secret] = None
+        for one, until in known[_MOST - 1 :]:
+            self.ends[one] = now if until is None else min(until, now)
         self.secrets = [(secret, None), *known][:_MOST]
         self.ever.append(secret)
 
@@ -87,6 +92,7 @@ def _do(host: Host, one: Any, expected: _Expected) -> None:
             if is_told != (len(expected.signing(before)) > 1):
                 raise violation(f"notes after POST {target}", len(expected.signing(before)), is_told)
             expected.secrets = expected.secrets[:1]
+            expected.ends.clear()
         if target.endswith("/restore"):
             expected.ever.clear()  # what came after the snapshot is repeated
         if target.endswith(("/reset", "/restore")):
@@ -154,8 +160,15 @@ def _check_former(host: Host, expected: _Expected, observed: Sequence[str], wher
         for one in found["secrets"]:
             secret, until = one["secret"], one["until"]
             is_past = until is not None and until <= now
-            if is_past == (secret in observed) and expected.since.get(secret, at) <= at:  # else it was given again
+            if expected.since.get(secret, at) > at:  # it was given again
+                continue
+            if is_past == (secret in observed):
                 raise violation(f"GET {path}: until, {where}", "after now, only if it signs now", until)
+            if secret in expected.ends:
+                end_ms = expected.ends[secret]
+                wanted = None if end_ms is None else iso(end_ms)
+                if until != wanted:
+                    raise violation(f"GET {path}: until, {where}", wanted, until)
 
 
 def _now(host: Host) -> int:

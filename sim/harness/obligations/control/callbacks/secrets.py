@@ -19,6 +19,10 @@ _KEYS = (
     send("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "second key", "key": "third key"}),
 )
 
+_RANDOM_KEY = send("POST", "/sandbox/v1/api-keys", {})
+_RANDOM_ROTATION = send("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "third key"})
+_MOST_ROTATIONS = 5  # within an hour
+
 
 def _restart(how: str, *options: str) -> Step:
     step: Any = {"do": "restart", "how": how, "options": [*options]}
@@ -34,9 +38,16 @@ def _sequences() -> Iterator[tuple[str, Sequence[Step]]]:
     repeated = send("POST", "/sandbox/v1/reset", {"seed": 5})
     yield "reset with a seed", (*_KEYS, repeated, _ROTATE)
     yield "rotated in runs of one seed", (repeated, _ROTATE, _ROTATE, repeated, _ROTATE, repeated, _ROTATE)
+    again = (repeated, _RANDOM_KEY)
+    yield "random keys in runs of one seed", (*again, _RANDOM_KEY, *again, *_KEYS, *again, _RANDOM_ROTATION, *again)
+    for count in range(2, _MOST_ROTATIONS + 1):
+        yield f"{count} rotations within an hour", (_ROTATE, advance("10m")) * count
     restored = (send("POST", "/sandbox/v1/snapshots", {}, **{"as": "snap"}), *_KEYS,
                 send("POST", "/sandbox/v1/restore", {"snapshot": "{snap.0.id}"}))  # fmt: skip
     yield "restored", restored
+    snapshot, *_, restore = restored
+    # After a restore the random stream draws the same keys again, which are keys already.
+    yield "random keys, restored", (snapshot, _RANDOM_KEY, restore, _RANDOM_KEY, _RANDOM_KEY, restore, _RANDOM_KEY)
     for how in ENDS:
         again = _restart(how)
         yield f"{how}", (*_KEYS, again, _ROTATE, advance("1h"), again, advance("12h"), again, advance("13h"), again)
