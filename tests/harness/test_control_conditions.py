@@ -135,3 +135,25 @@ def test_places_in_flight_that_each_kind_of_callback_has_of_its_own(monkeypatch:
     original = InFlight.__init__
     monkeypatch.setattr(InFlight, "__init__", created)
     assert violation_of("in-flight", "of payments") is not None
+
+
+def test_a_delivery_that_loses_its_turn_when_it_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def replay(self: Any, delivery_id: str, when_ms: int | None = None) -> Any:
+        queue = self.in_flight.queue
+        if delivery_id in queue:
+            queue.remove(delivery_id)
+        return original(self, delivery_id, when_ms)
+
+    assert violation_of("replay-queued") is None
+    original = outbox.Outbox.replay
+    monkeypatch.setattr(outbox.Outbox, "replay", replay)
+    assert violation_of("replay-queued", "once, the delivery at place 8") is not None
+
+
+def test_a_delivery_that_is_put_off_while_it_waits_and_is_sent_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def replay(self: Any, delivery_id: str, when_ms: int | None = None) -> Any:
+        return original(self, delivery_id, None if delivery_id in self.in_flight.queue else when_ms)
+
+    original = outbox.Outbox.replay
+    monkeypatch.setattr(outbox.Outbox, "replay", replay)
+    assert violation_of("replay-queued", "later") is not None

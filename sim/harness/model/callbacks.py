@@ -155,7 +155,10 @@ class Outbox:
         while self._waiting and self._in_flight < MAX_IN_FLIGHT:
             delivery, version = self._waiting.popleft()
             if delivery.schedule_version == version and delivery.status == "pending" and not delivery.is_in_flight:
-                self._start_attempt(delivery)
+                if (delivery.due_at or 0) > self._timeline.now:  # it was put off while it waited
+                    self._schedule(delivery)
+                else:
+                    self._start_attempt(delivery)
         self._sending = False
 
     def _start_attempt(self, delivery: Delivery) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 from leyden.harness.control.documents import resolved
@@ -17,6 +18,7 @@ _DAY_MS = 86_400_000
 _INVOICES = 103
 _KEYS = 1_100
 _HELD = 200
+_IN_FLIGHT = 8  # places that all callbacks share
 _PLACES = (0, 1, 99, 100, 101, _INVOICES - 1)  # of the invoices that are paid when they are closed
 # Times at which calendars and counters change.
 _STARTS = (
@@ -34,6 +36,7 @@ def count_obligations() -> Iterator[Obligation]:
     yield from _many_invoices()
     yield from _many_answers()
     yield from _in_flight()
+    yield from _queued()
     yield from _held()
     yield from _secrets()
     yield from _times()
@@ -179,6 +182,36 @@ def _in_flight() -> Iterator[Obligation]:
         steps += [{"do": "advance", "by": by} for by in (0, 14_999, 1, 15_000, 400_000, _DAY_MS)]
         case = f"{charges} of Charges, {children} of payments of a Static Charge"
         yield Obligation("chargeUpdated", "in-flight", case, source, tuple(steps), setup="flight-changed")
+
+
+def _queued() -> Iterator[Obligation]:
+    """Deliveries that are due and wait for a place are sent again, at once or later: each keeps its turn, and no attempt
+    is made besides."""
+    source = "#/paths/~1v0~1charges/post/callbacks/chargeUpdated"
+    last = _IN_FLIGHT + 2
+    body = {"amount": "1000", "description": "x", "callbackUrl": "http://r1.inbox.localhost/", "expiresIn": 60}
+    for place, reply in product((_IN_FLIGHT, last - 1, last), ("timeout", {"status": 500, "delay": 2})):
+        label = f"c{place}"
+        now: Step = {"do": "replay", "charge": label}
+        later: Step = {**now, "offset": 5_000}
+        orders: dict[str, list[Step]] = {
+            "once": [now],
+            "twice": [now, now],
+            "later": [later],
+            "much later": [{**now, "offset": 3_600_000}],
+            "at once, then later": [now, later],
+            "later, then at once": [later, now],
+            "with another": [now, {**now, "charge": f"c{_IN_FLIGHT + 1}"}],
+            "once, restarted": [now, {"do": "restart"}],
+            "once after a restart": [{"do": "restart"}, now],
+        }
+        for case, steps in orders.items():
+            whole: list[Step] = [{"do": "receiver", "host": "r1.inbox", "always": reply}]
+            whole += [{"do": "create_charge", "as": f"c{n}", "body": body} for n in range(last + 1)]
+            whole += [{"do": "advance", "to": ["expiry", "c0"], "offset": 0}, *steps]
+            whole += [{"do": "advance", "by": by} for by in (0, 1_999, 1, 13_000, 1, 15_000, 400_000, _DAY_MS)]
+            name = f"{case}, the delivery at place {place}, {reply if isinstance(reply, str) else reply['status']}"
+            yield Obligation("replayDelivery", "replay-queued", name, source, tuple(whole), setup="flight-changed")
 
 
 def _held() -> Iterator[Obligation]:
