@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 from urllib.parse import quote
 
@@ -27,6 +27,7 @@ _AMOUNT_TEXTS = (
     "1,000", "1_000", "-1000", "", "tip", "\u0661\u0660\u0660\u0660", "\uff11\uff10\uff10\uff10", "1000\n", "1" * 30,
     "1\u0660\u0660\u0660", "100\uff10", "\uff11000", "10\u00b20",
 )  # fmt: skip
+_NAME_LENGTHS = (59, 60, 61, 120, 300)  # an error names a parameter by its first sixty characters
 _KNOWN = frozenset({"type", "minimum", "maximum", "default", "enum", "maxLength", "pattern", "format"})
 
 
@@ -55,6 +56,9 @@ def query_obligations() -> Iterator[Obligation]:
                 yield _query(one, place, kind, "", source, query)
         for text in ("colour=blue", "=", "&&", "limit", "amount%5B%5D=1", "%ff=1", "a=%ff", "%", "x=%zz", "?", "=1"):
             yield _query(one, f"{one.name} query", "unknown", shown(text), one.source, text)
+        for length, character in product(_NAME_LENGTHS, ("x", "é")):
+            name = quote(character * length)
+            yield _query(one, f"{one.name} query", "unknown", f"{length} {character}", one.source, f"{name}=1")
         for other in {
             each["name"]: None for two in operations_of() for each in two.parameters if each["in"] == "query"
         }:
