@@ -92,8 +92,8 @@ def control_wait(session: Session, step: Step) -> None:
 
 
 def control_links(session: Session, step: Step) -> None:
-    """{"do": "control_links", "options"}: the link of a Static Charge at a server with these options, one of which is
-    its public URL (`leyden.harness.control.link_checks`)."""
+    """{"do": "control_links", "options", "kind"?, "amount"?}: the link of a Static Charge at a server with these
+    options, one of which is its public URL, and a payment of it (`leyden.harness.control.link_checks`)."""
     check_links(new_host(session, step), step)
 
 

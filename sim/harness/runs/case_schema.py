@@ -11,6 +11,7 @@ from leyden.arguments import MAX_COUNT
 from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
 from leyden.harness.control.host import NO_RESPONSE
+from leyden.harness.control.link_checks import LINK_FORMS, WRONG_LINKS
 from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
 from leyden.harness.control.pending_checks import PENDING_WAYS
@@ -223,7 +224,10 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "method?": {"enum": ["HEAD"]},
     },
     "control_wait": {"status": _TEXT, "event?": _TEXT, "is_of_charge?": _FLAG},
-    "control_links": {"options": {"type": "array", "items": _TEXT, "maxItems": 100}},
+    "control_links": {
+        "options": {"type": "array", "items": _TEXT, "maxItems": 100},
+        "kind?": {"enum": [*LINK_FORMS, *WRONG_LINKS]}, "amount?": {"type": "string", "pattern": "^[1-9][0-9]*$"},
+    },
     "control_inbox": {
         "rules": {
             "type": "array", "maxItems": 10,
