@@ -17,9 +17,10 @@ from leyden.server.charges import charges, lnurl
 from leyden.server.http import request_parsing
 from leyden.server.http.limits.body_limit import BodyLimitMiddleware
 from leyden.server.http.projects import Projects
+from leyden.server.ports import CallbackResponse
 from tests.support.obligations import violation_of
 
-KINDS = ("inbox-rules", "wait-conditions", "link-length", "link-paid", "secrets")
+KINDS = ("inbox-rules", "wait-conditions", "link-length", "link-paid", "lost", "secrets")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -116,6 +117,23 @@ def test_a_long_name_of_a_parameter_of_which_an_error_has_too_much(monkeypatch: 
     monkeypatch.setattr(request_parsing, "FieldError", lambda pointer, *more: original(pointer[:65], *more))
     assert violation_of("unknown", "59 x", "listCharges query") is None
     assert violation_of("unknown", "60 x", "listCharges query") is not None
+
+
+def test_a_lost_attempt_that_counts_against_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    def next_status(*args: Any) -> Any:
+        with monkeypatch.context() as counted:
+            counted.setattr(rules, "LOST", "never")
+            return original(*args)
+
+    original = rules.next_status
+    monkeypatch.setattr(outbox, "next_status", next_status)
+    assert violation_of("lost", "200") is None
+    assert "retry" in str(violation_of("lost", "500"))
+
+
+def test_a_lost_attempt_that_is_shown_as_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "LOST_IN_RESTART", CallbackResponse(error="reset"))
+    assert "attempts" in str(violation_of("lost", "kill"))
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 2, 3, 5, 7])

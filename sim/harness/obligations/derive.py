@@ -54,7 +54,7 @@ from leyden.harness.obligations.values.ignored import ignored_obligations
 from leyden.harness.obligations.values.queries import list_obligations, query_obligations
 from leyden.harness.obligations.whole.aged import aged_obligations
 from leyden.harness.obligations.whole.apart import apart_obligations
-from leyden.harness.obligations.whole.late import late_obligations
+from leyden.harness.obligations.whole.late import late_obligations, lost_obligations
 from leyden.harness.obligations.whole.numbers import number_obligations
 from leyden.harness.obligations.wire import (
     header_obligations,
@@ -139,6 +139,7 @@ def _derived() -> Iterator[Obligation]:
         apart_obligations(),
         aged_obligations(),
         late_obligations(),
+        lost_obligations(),
         number_obligations(),
         (setup_obligation(), jitter_obligation()),
     )

@@ -219,6 +219,11 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "steps": _STEPS_WITHIN, "again": _STEPS_WITHIN, "then": _STEPS_WITHIN,
         "status": {"type": ["integer", "null"], "minimum": 200, "maximum": 599},
     },
+    "control_lost": {
+        "how": {"enum": list(ENDS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
+        "disk": _FLAG, "count": {"type": "integer", "minimum": 1, "maximum": 10}, "steps": _STEPS_WITHIN,
+        "status": {"type": ["integer", "null"], "minimum": 200, "maximum": 599},
+    },
     "control_refused": {
         "operation": _NAME, "mistakes": {"type": "array", "items": {"enum": list(MISTAKES)}, "minItems": 1},
         "method?": {"enum": ["HEAD"]},

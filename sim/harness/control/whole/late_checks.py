@@ -1,19 +1,23 @@
-"""Checks of answers of receivers that come after a reset or a restore: they change nothing in the new run."""
+"""Checks of answers of receivers that come after a reset or a restore, which change nothing in the new run, and of those
+that never come because the server ended."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from leyden.callbacks.callback_rows import request_id
 from leyden.callbacks.transport import RecordedNetwork
 from leyden.harness.control.host import Host, violation
 from leyden.harness.control.state_checks import ORIGIN, compare, compare_values, do
+from leyden.harness.model.rules import BACKOFF_MS, JITTER
 from leyden.server.ports import CallbackRequest, CallbackResponse, OnResponse
 
 LATE_WAYS = ("reset", "restore")
 _FEW_ROUNDS = 3  # a request does not wait for the answers
-_SNAPSHOTS = "/sandbox/v1/snapshots"
+_SNAPSHOTS, _CLOCK = "/sandbox/v1/snapshots", "/sandbox/v1/clock"
+_DELIVERIES = "listDeliveries"
 
 
 class _Receivers(RecordedNetwork):
@@ -74,3 +78,43 @@ def check_late(make: Callable[[], Host], step: Mapping[str, Any]) -> None:
             do(host, one)
     compare_values(reference.answers, other.answers, ORIGIN, f"the answers {where}")
     compare(reference, other, ORIGIN, f"{where}, and the steps after it", filtered=False)
+
+
+def check_lost(host: Host, step: Mapping[str, Any]) -> None:
+    """{"do": "control_lost", "how": one of `ENDS`, "count": n, "options"?, "steps", "status": 200 or null}: do the
+    steps, of which callbacks go to receivers that do not answer, and end the server in this way n times. Each time the
+    attempts in flight are lost, and the callbacks are sent again at once under their ids. Then the receivers answer: a
+    lost attempt does not count against the schedule of retries."""
+    receivers = _Receivers(host)
+    for one in step["steps"]:
+        do(host, one)
+    sent = [(one.delivery_id, one.body) for one in receivers.requests]
+    if not sent:
+        raise violation("callbacks to receivers that do not answer", "some are sent", "none")
+    now = host.read(_CLOCK)["now"]
+    for number in range(1, step["count"] + 1):
+        where = f"after a {step['how']} within attempt {number}"
+        host.server.restart(step["how"])
+        receivers = _Receivers(host)
+        host.forget()
+        host.read(_CLOCK)  # after a response the server does what is due
+        again = [(one.delivery_id, one.body) for one in receivers.requests]
+        if sorted(again) != sorted(sent):
+            raise violation(f"callbacks that are sent {where}", [name for name, _ in sent], [name for name, _ in again])
+        lost = {"status": None, "error": "lost", "latencyMs": None, "dueAt": now, "at": now, "answeredAt": now}
+        expected = [lost] * number + [{**lost, "error": None, "answeredAt": None}]
+        for row in host.rows(_DELIVERIES):
+            observed = [{name: one[name] for name in lost} for one in row["attempts"]]
+            if observed != expected:
+                raise violation(f"attempts of {row['id']} {where}", expected, observed)
+    receivers.answer(step["status"])
+    host.forget()
+    ended = {200: "delivered", 410: "stopped"}.get(step["status"] or 0, "pending")
+    for row in host.rows(_DELIVERIES):
+        if row["status"] != ended:
+            raise violation(f"a callback that is answered with {step['status']}", ended, row["status"])
+        if ended == "pending":
+            delay_ms = (datetime.fromisoformat(row["dueAt"]) - datetime.fromisoformat(now)).total_seconds() * 1_000
+            least, most = (BACKOFF_MS[1] * (1 + sign * JITTER) for sign in (-1, 1))
+            if not least <= delay_ms <= most:
+                raise violation("the first retry after lost attempts, in ms", f"from {least} to {most}", delay_ms)
