@@ -8,19 +8,20 @@ import pytest
 
 from leyden.callbacks.receivers import Receivers
 from leyden.devserver.control.callbacks import deliveries
+from leyden.devserver.request_log import stream
 from leyden.lightning.bolt11 import codec
 from leyden.lightning.payer import payment_requests
 from leyden.server.callbacks import deliveries as rules
 from leyden.server.callbacks import outbox
 from leyden.server.callbacks.in_flight import InFlight
 from leyden.server.charges import charges, lnurl
-from leyden.server.http import request_parsing
+from leyden.server.http import pipeline, request_parsing
 from leyden.server.http.limits.body_limit import BodyLimitMiddleware
 from leyden.server.http.projects import Projects
 from leyden.server.ports import CallbackResponse
 from tests.support.obligations import violation_of
 
-KINDS = ("inbox-rules", "wait-conditions", "link-length", "link-paid", "lost", "secrets")
+KINDS = ("inbox-rules", "wait-conditions", "link-length", "link-paid", "lost", "secrets", "stream")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -134,6 +135,22 @@ def test_a_lost_attempt_that_counts_against_the_schedule(monkeypatch: pytest.Mon
 def test_a_lost_attempt_that_is_shown_as_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "LOST_IN_RESTART", CallbackResponse(error="reset"))
     assert "attempts" in str(violation_of("lost", "kill"))
+
+
+def test_a_stream_that_goes_on_when_the_server_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "CONNECTION", "another")
+    assert "goes on" in str(violation_of("stream", "changes, none"))
+
+
+def test_a_stream_that_lacks_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = stream.request_events
+    monkeypatch.setattr(stream, "request_events", lambda shown, rows: original(shown, rows[-1:]))
+    assert "requests" in str(violation_of("stream", "changes, after 1"))
+
+
+def test_a_stream_without_the_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream._State, "has_changed", lambda self, world, ticks: False)
+    assert "changed" in str(violation_of("stream", "changes, none"))
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 2, 3, 5, 7])

@@ -27,6 +27,7 @@ from leyden.harness.control.whole.apart_checks import check_apart
 from leyden.harness.control.whole.copy_checks import check_copies
 from leyden.harness.control.whole.directory_checks import check_cut, check_keys
 from leyden.harness.control.whole.keep_checks import check_keep
+from leyden.harness.control.stream_checks import check_stream
 from leyden.harness.control.whole.late_checks import check_late, check_lost
 from leyden.harness.control.whole.number_checks import check_numbers
 from leyden.harness.control.whole.refused_commits import check_full_disk
@@ -200,6 +201,12 @@ def control_late(session: Session, step: Step) -> None:
     "then": [step, ...]}: answers of receivers that come after the end of a run
     (`leyden.harness.control.whole.late_checks`)."""
     check_late(lambda: new_host(session, step), step)
+
+
+def control_stream(session: Session, step: Step) -> None:
+    """{"do": "control_stream", "options"?, "steps": [step, ...], "count"?: id, "then": [step, ...]}: the stream of
+    events while the steps of `then` are done (`leyden.harness.control.stream_checks`)."""
+    check_stream(new_host(session, step), step)
 
 
 def control_lost(session: Session, step: Step) -> None:

@@ -35,6 +35,7 @@ from leyden.harness.obligations.control.payers import payer_obligations, payment
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
 from leyden.harness.obligations.control.repeated import repeated_obligations
 from leyden.harness.obligations.control.service_faults import service_fault_obligations
+from leyden.harness.obligations.control.streams import stream_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
 from leyden.harness.obligations.durability import durability_obligations
 from leyden.harness.obligations.idempotency import idempotency_obligations
@@ -140,6 +141,7 @@ def _derived() -> Iterator[Obligation]:
         aged_obligations(),
         late_obligations(),
         lost_obligations(),
+        stream_obligations(),
         number_obligations(),
         (setup_obligation(), jitter_obligation()),
     )

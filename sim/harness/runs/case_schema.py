@@ -219,6 +219,10 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "steps": _STEPS_WITHIN, "again": _STEPS_WITHIN, "then": _STEPS_WITHIN,
         "status": {"type": ["integer", "null"], "minimum": 200, "maximum": 599},
     },
+    "control_stream": {
+        "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "steps": _STEPS_WITHIN,
+        "count?": {"type": "integer", "minimum": 0, "maximum": 1_000_000}, "then": _STEPS_WITHIN,
+    },
     "control_lost": {
         "how": {"enum": list(ENDS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "disk": _FLAG, "count": {"type": "integer", "minimum": 1, "maximum": 10}, "steps": _STEPS_WITHIN,

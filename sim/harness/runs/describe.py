@@ -92,6 +92,8 @@ def _sentence(step: Step) -> str:
             return f"refuse this step on a full disk, and repeat it: {_sentence(step['refused'][0])}"
         case "control_late":
             return f"{step['how']} while receivers have yet to answer, and let them answer {step['status']}"
+        case "control_stream":
+            return f"compare the stream of events with the list: {'; '.join(_sentence(one) for one in step['then'])}"
         case "control_lost":
             return f"end the server ({step['how']}, {step['count']} times) while receivers have yet to answer"
         case "control_aged":

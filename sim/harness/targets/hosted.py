@@ -21,8 +21,10 @@ from leyden.files.json_files import InputError
 from leyden.harness.constants import API_KEY
 from leyden.harness.targets.target import Headers, Response
 from leyden.server.contract.load import known_overlays
+from leyden.server.ports import CONNECTION
 from leyden.server.printable import printable
 from leyden.server.store.journal import JOURNAL_NAME
+from leyden.service_faults.connection import InProcessConnection
 from leyden.world.concurrency.async_moves import catch_up
 from leyden.world.loopback import Header, LoopbackResponse, send_once
 from leyden.world.world import World
@@ -56,6 +58,44 @@ class _RealTime:
     def change_ms(self) -> int:
         """The system clock is never set."""
         return 0
+
+
+class _Connection(InProcessConnection):
+    """The connection of a stream, which ends when the server stops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server_stops = False
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the server stops."""
+        return self.server_stops
+
+
+class HostedStream:
+    """A response of a hosted server that goes on until the server stops. Its parts come while other requests are
+    answered."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, app: Any, target: str, headers: Headers) -> None:
+        self._connection, self._loop = _Connection(), loop
+        raw = tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers)
+        sent = send_once(app, "GET", target, raw, extensions={CONNECTION: self._connection})
+        self._task = loop.create_task(sent)
+
+    def wait(self, real_s: float) -> None:
+        """Let the server go on for this real time."""
+        self._loop.run_until_complete(asyncio.sleep(real_s))
+
+    def end(self) -> Response | None:
+        """The whole response, once the server stops; None if it does not end in time."""
+        self._connection.server_stops = True
+        done, _ = self._loop.run_until_complete(asyncio.wait([self._task], timeout=_LONGEST_S))
+        if not done:
+            self._task.cancel()
+            self._loop.run_until_complete(asyncio.wait([self._task]))
+        self._loop.run_until_complete(asyncio.sleep(0))  # the server ends what looked for events
+        return _response(self._task.result()) if done else None
 
 
 class _OptionParser(argparse.ArgumentParser):
@@ -132,9 +172,12 @@ class HostedServer:
         named = any(name.lower() == "host" for name, _ in headers)
         sent = headers if named else (("host", "localhost"), *headers)
         raw = tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in sent)
-        answer: LoopbackResponse = self._loop.run_until_complete(self._respond(method, target, raw, body))
-        found = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
-        return Response(answer.status, found, answer.body)
+        return _response(self._loop.run_until_complete(self._respond(method, target, raw, body)))
+
+    def open_stream(self, target: str, headers: Headers = ()) -> HostedStream:
+        """Send a request with the API key whose response does not end."""
+        sent = (("host", "localhost"), ("apikey", self._key), *headers)
+        return HostedStream(self._loop, self._app, target, sent)
 
     async def _respond(self, method: str, target: str, headers: tuple[Header, ...], body: bytes) -> LoopbackResponse:
         answer = await send_once(self._app, method, target, headers, body)
@@ -252,6 +295,11 @@ class HostedServer:
         self._close_stores()
         self._loop.close()
         gc.collect(0)
+
+
+def _response(answer: LoopbackResponse) -> Response:
+    found = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
+    return Response(answer.status, found, answer.body)
 
 
 def _is_waiting(world: World) -> bool:
