@@ -17,9 +17,9 @@ _PAUSE_S = 0.15  # more than the tenth of a second within which several changes 
 
 def check_stream(host: Host, step: Mapping[str, Any]) -> None:
     """{"do": "control_stream", "options"?, "steps", "count"?: id, "then"}: do the steps, open the stream after the
-    request with this number, or with no requests of the past, and do the steps of `then`. Each request since then is one
-    event, as the list has it, in the order of the list. The first event `changed` comes after those of the past, the
-    last one has the state after the steps. The stream ends when the server stops."""
+    request with this number, or with no requests of the past, and do the steps of `then`. Each request since then is
+    one event, as the list has it, in the order of the list. The first event `changed` comes after those of the past,
+    the last one has the state after the steps. The stream ends when the server stops."""
     for one in step["steps"]:
         do(host, one)
     past = [row["id"] for row in host.rows(_REQUESTS)]

@@ -22,12 +22,12 @@ from leyden.harness.control.pending_checks import check_pending
 from leyden.harness.control.refusal_checks import check_refused
 from leyden.harness.control.search_checks import check_counts, check_search
 from leyden.harness.control.state_checks import check_kept
+from leyden.harness.control.stream_checks import check_stream
 from leyden.harness.control.whole.aged_checks import check_aged
 from leyden.harness.control.whole.apart_checks import check_apart
 from leyden.harness.control.whole.copy_checks import check_copies
 from leyden.harness.control.whole.directory_checks import check_cut, check_keys
 from leyden.harness.control.whole.keep_checks import check_keep
-from leyden.harness.control.stream_checks import check_stream
 from leyden.harness.control.whole.late_checks import check_late, check_lost
 from leyden.harness.control.whole.number_checks import check_numbers
 from leyden.harness.control.whole.refused_commits import check_full_disk

@@ -185,8 +185,8 @@ def _in_flight() -> Iterator[Obligation]:
 
 
 def _queued() -> Iterator[Obligation]:
-    """Deliveries that are due and wait for a place are sent again, at once or later: each keeps its turn, and no attempt
-    is made besides."""
+    """Deliveries that are due and wait for a place are sent again, at once or later: each keeps its turn, and no
+    attempt is made besides."""
     source = "#/paths/~1v0~1charges/post/callbacks/chargeUpdated"
     last = _IN_FLIGHT + 2
     body = {"amount": "1000", "description": "x", "callbackUrl": "http://r1.inbox.localhost/", "expiresIn": 60}

@@ -1,5 +1,5 @@
-"""Checks of answers of receivers that come after a reset or a restore, which change nothing in the new run, and of those
-that never come because the server ended."""
+"""Checks of answers of receivers that come after a reset or a restore, which change nothing in the new run, and of
+those that never come because the server ended."""
 
 from __future__ import annotations
 
