@@ -169,7 +169,8 @@ class PathEndpoint:
             log.exception("%s failed on %s", operation.operation_id, request_id)
             defect = InternalError(f"{operation.operation_id} failed: a defect of Leyden, {type(error).__name__}")
             return await self._respond_problem(bound, defect, request_id, scope, send)
-        self._record(scope, bound, status)
+        facts = {} if status < 400 else {"refused": orjson.loads(body)["code"]}  # a stored response may be an error
+        self._record(scope, bound, status, **facts)
         if IGNORED in scope:
             headers.append((HEADER, header_value(scope[IGNORED])))
         if bound.is_stream:
@@ -232,7 +233,8 @@ class PathEndpoint:
             response_headers.append((b"idempotent-replayed", b"true"))
             return stored.status, stored.body
         try:
-            status, body = bound.status, _whole(_encode_checked(bound, bound.handler(request)))
+            status, body = bound.status, _encode_checked(bound, bound.handler(request))
+            assert isinstance(body, bytes)  # only a list or a file is encoded in pieces
         except Problem as problem:
             # A handler raises before it writes, so this commit has nothing but the stored response.
             if problem.status in _NOT_STORED or problem.status not in operation.responses:
@@ -381,10 +383,6 @@ def _encode_checked(bound: BoundOperation, body: Any) -> bytes | tuple[bytes, ..
             field_errors=errors,
         )
     return body.pieces if isinstance(body, EncodedJson) else orjson.dumps(body)
-
-
-def _whole(body: bytes | tuple[bytes, ...]) -> bytes:
-    return body if isinstance(body, bytes) else b"".join(body)
 
 
 def _grouped(pieces: Sequence[bytes], length: int) -> Iterator[bytes]:

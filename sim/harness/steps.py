@@ -37,6 +37,7 @@ Step = TypedDict(
         "answers": list[Any],
         "always": Any,
         "kind": str,
+        "form": str,
         "how": str,  # of a restart: one of `RESTARTS`; of an advance: "python", by the sandbox in this process
         "count": int,
         "event": str,

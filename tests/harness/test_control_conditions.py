@@ -10,7 +10,6 @@ from leyden.callbacks.receivers import Receivers
 from leyden.devserver.control.callbacks import deliveries
 from leyden.devserver.request_log import stream
 from leyden.lightning.bolt11 import codec
-from leyden.lightning.payer import payment_requests
 from leyden.server.callbacks import deliveries as rules
 from leyden.server.callbacks import outbox
 from leyden.server.callbacks.in_flight import InFlight
@@ -21,7 +20,7 @@ from leyden.server.http.projects import Projects
 from leyden.server.ports import CallbackResponse
 from tests.support.obligations import violation_of
 
-KINDS = ("inbox-rules", "wait-conditions", "link-length", "link-paid", "lost", "secrets", "stream")
+KINDS = ("inbox-rules", "wait-conditions", "link-length", "lost", "secrets", "stream")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,23 +93,6 @@ def test_a_link_whose_last_bits_are_in_the_wrong_place(monkeypatch: pytest.Monke
     original = lnurl.bech32_encode
     monkeypatch.setattr(lnurl, "bech32_encode", encoded)
     assert violation_of("link-length") is not None
-
-
-def test_a_wallet_that_reads_a_link_in_both_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = payment_requests.decode_lnurl
-    monkeypatch.setattr(payment_requests, "decode_lnurl", lambda text: original(text.lower()))
-    assert violation_of("link-paid", "link, ") is None
-    assert violation_of("link-paid", "both cases") is not None
-
-
-def test_a_wallet_that_pays_the_greatest_amount_of_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetched(*args: Any, **more: Any) -> Any:
-        found = original(*args, **more)
-        return {**found, "minSendable": found["maxSendable"]}
-
-    original = payment_requests.fetch_pay_request
-    monkeypatch.setattr(payment_requests, "fetch_pay_request", fetched)
-    assert violation_of("link-paid", "address, any amount") is not None
 
 
 def test_a_long_name_of_a_parameter_of_which_an_error_has_too_much(monkeypatch: pytest.MonkeyPatch) -> None:

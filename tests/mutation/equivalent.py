@@ -13,6 +13,10 @@ _FALSE = "the value is only tested for truth"
 _NO_ARRAY = "no body of the service has an array"
 _EDITED = "only an edited document has such a field: tests/server/contract/test_edited_spec.py"
 
+_KEY = "the key of a table is `id` unless another one is given"
+_PATTERN = "the pattern of the parameter refuses each such text before"
+_CONTINUE = "only a connection shows whether the client was told to go on: tests/server/system/test_http_limits.py"
+
 _ISSUE = (
     'self._charges.issue( project=static["project"], amount_msat=amount_msat, description=static["description"], #'
     " LUD-06: the invoice commits to exactly the metadata of the first response."
@@ -22,6 +26,68 @@ _ISSUE = (
 
 # The module, the function, the original code and the mutated code, and why no answer and no callback can differ.
 EQUIVALENT: dict[tuple[str, str, str, str], str] = {
+    ("server/charges/static_charges.py", "StaticChargeService.__init__", '"getPayRequest"', '"getpayrequest"'): _EDITED,
+    ("server/charges/static_charges.py", "StaticChargeService.__init__",
+     '"createStaticCharge"', '"XXcreateStaticChargeXX"'): _EDITED,
+    ("server/charges/static_charges.py", "StaticChargeService.__init__",
+     'store.table("static_charges", key="id", indexes=indexes)',
+     'store.table("static_charges", indexes=indexes)'): _KEY,
+    ("server/http/projects.py", "Projects.__init__", 'store.table("projects", key="id")',
+     'store.table("projects", )'): _KEY,
+    ("server/charges/static_charges.py", "StaticChargeService.__init__", "lambda draft, at: None",
+     "lambda draft, at: 0"): "the result of an effect is not used",
+    ("server/charges/static_charges.py", "StaticChargeService._cancel_outstanding",
+     '"the one slot" if slots == 1 else f"the last of the {slots} slots"',
+     '"the one slot" if (slots == 1) or True else f"the last of the {slots} slots"'): _TEXT,
+    ("server/charges/lnurl.py", "bech32_chars", "bech32_chars(value >> below, groups - _MAX_GROUPS)",
+     "bech32_chars(value >> below, None)"): "no URL of a server and no invoice is so long",
+    ("server/charges/lnurl.py", "decode_lnurl",
+     'LnurlError(f"not an LNURL: it encodes {url!r}, which is not a web address")', "LnurlError(None)"): _TEXT,
+    ("server/charges/lists.py", "position",
+     'invalid("query.after", "not a cursor of this list; send next of its last page")', 'invalid("query.after", )'):
+        _PATTERN,
+    ("server/charges/lists.py", "position",
+     'invalid("query.after", "not a cursor of this list; send next of its last page")',
+     'invalid("not a cursor of this list; send next of its last page")'): _PATTERN,
+    ("server/charges/charges.py", "ChargeService._notify",
+     'None if rule is None else rule.delivery.events.get(draft["status"])',
+     'None if (rule is None) and False else rule.delivery.events.get(draft["status"])'): _EDITED,
+    ("server/charges/lifecycle.py", "Lifecycle.apply",
+     'self._journal.note("refused", draft["id"], trigger=trigger, refuse=rule.refuse)',
+     'self._journal.note("refused", draft["id"], trigger=trigger, refuse=None)'): _NOT_REPORTED,
+    ("server/charges/lifecycle.py", "states_after_expiry", "found |= more", "found &= more"): _EDITED,
+    ("server/charges/lnurl_pay.py", "LnurlPayService.request_invoice",
+     'self._statics.lifecycle.apply(static, "invoice_requested", now)',
+     'self._statics.lifecycle.apply(static, "invoice_requested", None)'):
+        "no guard and no effect of a Static Charge looks at the instant",
+    ("server/callbacks/attempts.py", "AttemptLog.record_result", "> 2", ">= 2"):
+        "the result of an attempt is a status or the name of an error, and never empty",
+    ("server/callbacks/deliveries.py", "callback_body", "several_errors(validator, body)",
+     "several_errors(None, body)"): _EDITED,
+    ("server/http/projects.py", "Projects._random_key", '"key_"', '"KEY_"'):
+        "no document says how a random key begins",
+    ("server/http/validation.py", "plain_name", "60", "61"): _TEXT,
+    ("server/http/validation.py", "plain_name", "name.isascii() and name.isprintable()",
+     "name.isascii() or name.isprintable()"): _TEXT,
+    ("server/http/validation.py", "_unknown_field", "not path and known and not any(one in known for one in sent)",
+     "not path and known or not any(one in known for one in sent)"): _TEXT,
+    ("server/http/request_parsing.py", "expects_continue", '== b"expect"', '!= b"expect"'): _CONTINUE,
+    ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", 'scope.get("http_version", "1.1")',
+     'scope.get(None, "1.1")'): _CONTINUE,
+    ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", 'scope.get("http_version", "1.1")',
+     'scope.get("http_version", )'): "every request has its version of HTTP",
+    ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", 'scope.get("http_version", "1.1")',
+     'scope.get("http_version", None)'): "every request has its version of HTTP",
+    ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", 'message.get("body", b"")',
+     'message.get("body", None)'): "every part of a request has a body",
+    ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", "self._app(scope, receive, send)",
+     "self._app(scope, send)"): "what is no request, such as the start of the server",
+    ("server/http/pipeline.py", "_grouped", "0", "1"): "how the parts of a response are grouped, and not what they are",
+    ("server/http/pipeline.py", "_send_events", 'connection = (scope.get("extensions") or {}).get(CONNECTION)',
+     "connection = None"): _STREAM,
+    ("server/http/pipeline.py", "_send_events", "connection is not None and connection.is_ending",
+     "connection is not None or connection.is_ending"): _STREAM,
+    ("server/http/pipeline.py", "_with_fields", "> _LOGGED_FIELDS", ">= _LOGGED_FIELDS"): "only the log differs",
     ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", "self._app(scope, receive, send)",
      "self._app(receive, send)"): "what is no request, such as the start of the server",
     ("server/http/pipeline.py", "_send_events", '"more_body"', '"XXmore_bodyXX"'): _STREAM,

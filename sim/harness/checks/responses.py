@@ -226,6 +226,22 @@ def bech32_data(text: str) -> list[int] | None:
     return places[:-6] if check == 1 else None
 
 
+def bech32(part: str, places: Sequence[int]) -> str:
+    """The text of BIP 173 with this human-readable part and these values of five bits."""
+    check = 1
+    for value in (*(ord(c) >> 5 for c in part), 0, *(ord(c) & 31 for c in part), *places, *(0,) * 6):
+        check = (check & 0x1FFFFFF) << 5 ^ value ^ _BECH32_CHECKS[check >> 25]
+    check ^= 1
+    checksum = [check >> 5 * (5 - place) & 31 for place in range(6)]
+    return f"{part}1{''.join(_BECH32[value] for value in (*places, *checksum))}"
+
+
+def five_bits(raw: bytes) -> list[int]:
+    """Bytes as values of five bits, the last one with zeros."""
+    bits = "".join(f"{byte:08b}" for byte in raw)
+    return [int(bits[at : at + 5].ljust(5, "0"), 2) for at in range(0, len(bits), 5)]
+
+
 def metadata(text: Any, static: StaticCharge, where: str) -> None:
     """LUD-06: the metadata is a JSON array in a string, with one text/plain and any Lightning address."""
     wanted = [["text/plain", static.description]]

@@ -20,6 +20,7 @@ from leyden.harness.control.list_checks import check_list
 from leyden.harness.control.payment_checks import check_payments
 from leyden.harness.control.pending_checks import check_pending
 from leyden.harness.control.refusal_checks import check_refused
+from leyden.harness.control.request_checks import check_payment_request
 from leyden.harness.control.search_checks import check_counts, check_search
 from leyden.harness.control.state_checks import check_kept
 from leyden.harness.control.stream_checks import check_stream
@@ -93,8 +94,8 @@ def control_wait(session: Session, step: Step) -> None:
 
 
 def control_links(session: Session, step: Step) -> None:
-    """{"do": "control_links", "options", "kind"?, "amount"?}: the link of a Static Charge at a server with these
-    options, one of which is its public URL, and a payment of it (`leyden.harness.control.link_checks`)."""
+    """{"do": "control_links", "options"}: the link of a Static Charge at a server with these options, one of which is
+    its public URL (`leyden.harness.control.link_checks`)."""
     check_links(new_host(session, step), step)
 
 
@@ -231,6 +232,12 @@ def control_payments(session: Session, step: Step) -> None:
     """{"do": "control_payments", "options"?, "steps": [step, ...]}: host a server with these options, and compare the
     payments and the payers after each step (`leyden.harness.control.payment_checks`)."""
     check_payments(new_host(session, step), step)
+
+
+def control_payment_request(session: Session, step: Step) -> None:
+    """{"do": "control_payment_request", "options"?, "kind": "lnurl", "form": "capitals", "amount"?: msat}: host a
+    server with these options, and pay this form of a request (`leyden.harness.control.request_checks`)."""
+    check_payment_request(new_host(session, step), step)
 
 
 def control_keep(session: Session, step: Step) -> None:

@@ -190,7 +190,8 @@ def _queued() -> Iterator[Obligation]:
     source = "#/paths/~1v0~1charges/post/callbacks/chargeUpdated"
     last = _IN_FLIGHT + 2
     body = {"amount": "1000", "description": "x", "callbackUrl": "http://r1.inbox.localhost/", "expiresIn": 60}
-    for place, reply in product((_IN_FLIGHT, last - 1, last), ("timeout", {"status": 500, "delay": 2})):
+    replies: tuple[Any, ...] = ("timeout", {"status": 500, "delay": 2})
+    for place, reply in product((_IN_FLIGHT, last - 1, last), replies):
         label = f"c{place}"
         now: Step = {"do": "replay", "charge": label}
         later: Step = {**now, "offset": 5_000}

@@ -32,6 +32,7 @@ from leyden.harness.obligations.control.kept import kept_obligations, reseeded_o
 from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.options import option_obligations
 from leyden.harness.obligations.control.payers import payer_obligations, payment_obligations
+from leyden.harness.obligations.control.payment_requests import payment_request_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
 from leyden.harness.obligations.control.repeated import repeated_obligations
 from leyden.harness.obligations.control.service_faults import service_fault_obligations
@@ -127,6 +128,7 @@ def _derived() -> Iterator[Obligation]:
         removed_obligations(),
         payment_obligations(),
         payer_obligations(),
+        payment_request_obligations(),
         secret_obligations(),
         clock_obligations(),
         host_obligations(),

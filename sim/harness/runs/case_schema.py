@@ -11,11 +11,11 @@ from leyden.arguments import MAX_COUNT
 from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
 from leyden.harness.control.host import NO_RESPONSE
-from leyden.harness.control.link_checks import LINK_FORMS, WRONG_LINKS
 from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
 from leyden.harness.control.pending_checks import PENDING_WAYS
 from leyden.harness.control.refusal_checks import MISTAKES
+from leyden.harness.control.request_checks import AMOUNTS, FORMS
 from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.control.state_checks import WAYS
 from leyden.harness.control.store_checks import COMPACTIONS, ENDINGS, POLICIES
@@ -233,10 +233,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "method?": {"enum": ["HEAD"]},
     },
     "control_wait": {"status": _TEXT, "event?": _TEXT, "is_of_charge?": _FLAG},
-    "control_links": {
-        "options": {"type": "array", "items": _TEXT, "maxItems": 100},
-        "kind?": {"enum": [*LINK_FORMS, *WRONG_LINKS]}, "amount?": {"type": "string", "pattern": "^[1-9][0-9]*$"},
-    },
+    "control_links": {"options": {"type": "array", "items": _TEXT, "maxItems": 100}},
     "control_inbox": {
         "rules": {
             "type": "array", "maxItems": 10,
@@ -256,6 +253,10 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "disk?": _FLAG, "steps": _STEPS_WITHIN,
     },
     "control_payments": {"options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "steps": _STEPS_WITHIN},
+    "control_payment_request": {
+        "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "kind": {"enum": [*FORMS]}, "form": _TEXT,
+        "amount?": {"enum": [*AMOUNTS]},
+    },
     "control_keep": {
         "count": {"type": "integer", "minimum": 1, "maximum": 10**6}, "how?": {"enum": [*ENDS]}, "disk?": _FLAG,
         "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "steps": _STEPS_WITHIN,

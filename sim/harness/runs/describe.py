@@ -88,6 +88,9 @@ def _sentence(step: Step) -> str:
         case "control_payments":
             done = "; ".join(_sentence(one) for one in step["steps"])
             return f"compare the payments and the payers after each step: {done}"
+        case "control_payment_request":
+            amount = f" with {step['amount']} msat" if "amount" in step else ""
+            return f"pay a request ({step['kind']}: {step['form']}){amount}"
         case "control_full_disk":
             return f"refuse this step on a full disk, and repeat it: {_sentence(step['refused'][0])}"
         case "control_late":

@@ -37,8 +37,7 @@ class Answered(NamedTuple):
     def of(cls, request: Request, response: Response) -> Self:
         """A request with its response."""
         refused: str | None = ""
-        # The answer to HEAD has no body, that to a wallet no code, and a stored answer is sent again as any other.
-        if request.method == "HEAD" or any(name.lower() == "idempotency-key" for name, _ in request.headers):
+        if request.method == "HEAD":  # the answer has no body, and that to a wallet has no code
             refused = None
         elif response.status >= 400 or b'"ERROR"' in response.body[:200]:
             body = response.json

@@ -70,6 +70,8 @@ def test_a_refusal_by_the_service_is_stored(sandbox: Sandbox) -> None:
     first, second = (post(sandbox, "a", crossed, "/v0/static-charges") for _ in range(2))
     assert (first.status_code, second.status_code, second.content) == (409, 409, first.content)
     assert second.headers["content-type"] == "application/problem+json"
+    entries = [entry.facts for entry in sandbox.world.journal.entries() if entry.kind == "request"]
+    assert entries == [{"status": 409, "refused": "not_possible"}] * 2
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a b", "\t"])

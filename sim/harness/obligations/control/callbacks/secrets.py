@@ -38,8 +38,8 @@ def _sequences() -> Iterator[tuple[str, Sequence[Step]]]:
     repeated = send("POST", "/sandbox/v1/reset", {"seed": 5})
     yield "reset with a seed", (*_KEYS, repeated, _ROTATE)
     yield "rotated in runs of one seed", (repeated, _ROTATE, _ROTATE, repeated, _ROTATE, repeated, _ROTATE)
-    again = (repeated, _RANDOM_KEY)
-    yield "random keys in runs of one seed", (*again, _RANDOM_KEY, *again, *_KEYS, *again, _RANDOM_ROTATION, *again)
+    run = (repeated, _RANDOM_KEY)
+    yield "random keys in runs of one seed", (*run, _RANDOM_KEY, *run, *_KEYS, *run, _RANDOM_ROTATION, *run)
     for count in range(2, _MOST_ROTATIONS + 1):
         yield f"{count} rotations within an hour", (_ROTATE, advance("10m")) * count
     restored = (send("POST", "/sandbox/v1/snapshots", {}, **{"as": "snap"}), *_KEYS,

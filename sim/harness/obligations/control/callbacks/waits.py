@@ -7,12 +7,10 @@ from itertools import product
 from typing import Any
 
 from leyden.harness.control.documents import control_document, resolved
-from leyden.harness.control.link_checks import LINK_FORMS, WRONG_LINKS
 from leyden.harness.model.faults import EVENTS
 from leyden.harness.obligations.control.setups import PAUSED
 from leyden.harness.obligations.obligation import Obligation
 
-_ORDER = "sandbox.openapi.yaml#/components/schemas/PaymentOrder"
 _LENGTHS = range(1, 11)  # of a name: each number of bits that the last character of an LNURL may have
 
 
@@ -29,16 +27,9 @@ def wait_obligations() -> Iterator[Obligation]:
 
 
 def link_obligations() -> Iterator[Obligation]:
-    """Public URLs whose lengths follow each other, and payments of each form of a link."""
+    """Public URLs whose lengths follow each other."""
     source = "#/components/schemas/StaticCharge/properties/invoice"
     for length in _LENGTHS:
         url = f"http://{'s' * length}.localhost"
         step: Any = {"do": "control_links", "options": [*PAUSED, "--public-url", url]}
         yield Obligation("createStaticCharge", "link-length", url, source, (step,), setup="links-changed")
-        step = {**step, "kind": "link"}
-        yield Obligation("createPayment body.request", "link-paid", url, _ORDER, (step,), setup="links-changed")
-    options = [*PAUSED, "--public-url", "http://shop.localhost"]
-    for kind, amount in product((*LINK_FORMS, *WRONG_LINKS), (None, "999", "1000", "1500", "2000", "2001")):
-        step = {"do": "control_links", "options": options, "kind": kind} | ({"amount": amount} if amount else {})
-        case = f"{kind}, {amount or 'any amount'}"
-        yield Obligation("createPayment body.request", "link-paid", case, _ORDER, (step,), setup="links-changed")
