@@ -632,3 +632,21 @@ def test_the_wallets_with_similar_names_are_found_without_a_payment_being_read(m
         sandbox.ask("GET", "/sandbox/v1/network/nodes/wallet")
     with pytest.raises(ApiError, match=r"its nodes are "):
         sandbox.ask("GET", f"/sandbox/v1/network/nodes/{'x' * 250}")
+
+
+def test_no_pair_of_channels_is_tried_when_no_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hub has a thousand channels: without a bound the pairs of them would take half a minute in one step."""
+    monkeypatch.setattr(channel_operations, "_LEAST_SEARCHES", 3)
+    monkeypatch.setattr(channel_operations, "_MOST_SEARCHES", 3)
+    sandbox = Sandbox(seed=7, network="star:40,ideal")
+    tried: list[int] = []
+    found = channel_operations._found
+
+    def counted(*args: Any, **more: Any) -> Any:
+        tried.append(1)
+        return found(*args, **more)
+
+    monkeypatch.setattr(channel_operations, "_found", counted)
+    with pytest.raises(ApiError, match="no circle"):
+        sandbox.ask("POST", "/sandbox/v1/network/nodes/n0/rebalance", {"amount": "1000000"})
+    assert len(tried) <= 2 * 3

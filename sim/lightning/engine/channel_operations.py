@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import length_hint
 from typing import NamedTuple
 
 import numpy as np
@@ -123,12 +124,16 @@ def _circle(
         found = [edge for edge in edges if engine.spendable_msat(edge) >= amount_msat]
         return sorted(found, key=lambda edge: (-engine.spendable_msat(edge), edge))
 
+    yield  # a node may have a thousand channels
     first = able([edge for edge in own if out in (None, policies.target[edge])])
     last = able([edge ^ 1 for edge in own if into in (None, policies.target[edge])])
     excluded = {edge: (0, 0, engine.now, engine.now) for own_edge in own for edge in (own_edge, own_edge ^ 1)}
+    yield
     for back in last:
         others = (edge for edge in first if policies.target[edge] != policies.source[back])
         for outgoing in islice(others, _MAX_FIRST):
+            if not length_hint(searches):  # there may be a million pairs of its channels
+                return None
             bounds = {edge: bound for edge, bound in excluded.items() if edge != outgoing}
             ends = (node, policies.source[back])
             circle = yield from _found(
@@ -162,10 +167,10 @@ def _no_circle(
     powers = [10**power for power in range(_POWERS)]
     less = [one * digit for one in powers[::-1] for digit in (5, 2, 1) if one * digit < amount_msat]
     more = [one for one in powers if one > amount_msat]
-    for amount in less:
+    for amount in less if length_hint(searches) else ():
         if (yield from _circle(engine, node, amount, out, into, searches)) is not None:
             return f"{refused}: give a smaller amount, such as {amount}"
-    for amount in more:
+    for amount in more if length_hint(searches) else ():
         if (yield from _circle(engine, node, amount, out, into, searches)) is not None:
             small = "is too small for the least amounts of channels, or for a fee that is no more than the amount"
             return f"{problem}: it {small}; give a larger one, such as {amount}"
