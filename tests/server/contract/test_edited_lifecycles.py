@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from leyden import Sandbox
+from leyden.server.charges.lifecycle import states_after_expiry
 from leyden.server.charges.lifecycle_checks import check_lifecycles
 from leyden.server.contract.applied_rows import charge_rows, never_applied, static_charge_rows
 from leyden.server.contract.document.yaml_loader import read_yaml
@@ -149,6 +150,7 @@ def test_a_row_after_the_expiry_applies_where_the_invoice_is_open() -> None:
     to(row(document, "Charge", "pending", "expiry_reached"), "expired", "notify")
     contract = loaded(document)
     assert never_applied(contract) == []
+    assert states_after_expiry(contract.lifecycle("Charge")) == {"expired", "error"}
     with Sandbox(spec=contract) as sandbox:
         charge = sandbox.charges.create(amount="1000", description="x", expiresIn=60)
         sandbox.advance("2m")

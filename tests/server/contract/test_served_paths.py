@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from itertools import permutations
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -12,6 +13,7 @@ from leyden import Sandbox
 from leyden.devserver.console.console import CONSOLE_PATH
 from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.sandboxes.routing import URL_PREFIX
+from leyden.server.charges.lnurl import decode_lnurl
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.paths import specificity
@@ -141,3 +143,11 @@ def test_of_two_templates_that_fit_the_more_concrete_one_answers_in_any_order(tu
 def test_a_longer_text_in_a_segment_is_the_more_concrete_one():
     paths = ["/{x}", "/a{x}", "/ab{x}", "/ab", "/{x}/b", "/a/{x}"]
     assert sorted(paths, key=specificity) == ["/ab", "/a/{x}", "/ab{x}", "/a{x}", "/{x}", "/{x}/b"]
+
+
+def test_a_link_leads_to_the_pay_request_at_its_path() -> None:
+    with sandbox(moved("/lnurlp/{id}", "/tips/{id}")) as world:
+        tips = world.static_charges.create(minAmount="1000", maxAmount="2000", description="tips")
+        path = urlsplit(decode_lnurl(tips.request)).path
+        assert path == f"/tips/{tips.id}"
+        assert world.ask("GET", path)["tag"] == "payRequest"
