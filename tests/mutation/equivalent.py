@@ -6,16 +6,13 @@ from tests.mutation.mutants import Mutant
 
 _TEXT = "only a text for people differs"
 _INDEX = "an index makes a query fast, and a query without one has the same rows"
-_STREAM = "a stream of the control plane: what it sends is checked in tests/devserver"
+_STREAM = "in process nothing says that a stream goes on: what a socket sends is checked in tests/devserver"
 _NOT_REPORTED = "the node in process cancels the invoice of a Charge that has ended, so it reports nothing then"
 _RULE = "only the rule differs that a violation would name"
 _FALSE = "the value is only tested for truth"
 _NO_ARRAY = "no body of the service has an array"
+_PATTERN = "the pattern of the document refuses such a text before: tests/server/contract/test_widened_spec.py"
 _EDITED = "only an edited document has such a field: tests/server/contract/test_edited_spec.py"
-
-_KEY = "the key of a table is `id` unless another one is given"
-_PATTERN = "the pattern of the parameter refuses each such text before"
-_CONTINUE = "only a connection shows whether the client was told to go on: tests/server/system/test_http_limits.py"
 
 _ISSUE = (
     'self._charges.issue( project=static["project"], amount_msat=amount_msat, description=static["description"], #'
@@ -26,62 +23,6 @@ _ISSUE = (
 
 # The module, the function, the original code and the mutated code, and why no answer and no callback can differ.
 EQUIVALENT: dict[tuple[str, str, str, str], str] = {
-    ("server/charges/static_charges.py", "StaticChargeService.__init__", '"getPayRequest"', '"getpayrequest"'): _EDITED,
-    ("server/charges/static_charges.py", "StaticChargeService.__init__",
-     '"createStaticCharge"', '"XXcreateStaticChargeXX"'): _EDITED,
-    ("server/charges/static_charges.py", "StaticChargeService.__init__",
-     'store.table("static_charges", key="id", indexes=indexes)',
-     'store.table("static_charges", indexes=indexes)'): _KEY,
-    ("server/http/projects.py", "Projects.__init__", 'store.table("projects", key="id")',
-     'store.table("projects", )'): _KEY,
-    ("server/charges/static_charges.py", "StaticChargeService.__init__", "lambda draft, at: None",
-     "lambda draft, at: 0"): "the result of an effect is not used",
-    ("server/charges/static_charges.py", "StaticChargeService._cancel_outstanding",
-     '"the one slot" if slots == 1 else f"the last of the {slots} slots"',
-     '"the one slot" if (slots == 1) or True else f"the last of the {slots} slots"'): _TEXT,
-    ("server/charges/lnurl.py", "bech32_chars", "bech32_chars(value >> below, groups - _MAX_GROUPS)",
-     "bech32_chars(value >> below, None)"): "no URL of a server and no invoice is so long",
-    ("server/charges/lnurl.py", "decode_lnurl",
-     'LnurlError(f"not an LNURL: it encodes {url!r}, which is not a web address")', "LnurlError(None)"): _TEXT,
-    ("server/charges/lists.py", "position",
-     'invalid("query.after", "not a cursor of this list; send next of its last page")', 'invalid("query.after", )'):
-        _PATTERN,
-    ("server/charges/lists.py", "position",
-     'invalid("query.after", "not a cursor of this list; send next of its last page")',
-     'invalid("not a cursor of this list; send next of its last page")'): _PATTERN,
-    ("server/charges/charges.py", "ChargeService._notify",
-     'None if rule is None else rule.delivery.events.get(draft["status"])',
-     'None if (rule is None) and False else rule.delivery.events.get(draft["status"])'): _EDITED,
-    ("server/charges/lifecycle.py", "Lifecycle.apply",
-     'self._journal.note("refused", draft["id"], trigger=trigger, refuse=rule.refuse)',
-     'self._journal.note("refused", draft["id"], trigger=trigger, refuse=None)'): _NOT_REPORTED,
-    ("server/charges/lifecycle.py", "states_after_expiry", "found |= more", "found &= more"): _EDITED,
-    ("server/charges/lnurl_pay.py", "LnurlPayService.request_invoice",
-     'self._statics.lifecycle.apply(static, "invoice_requested", now)',
-     'self._statics.lifecycle.apply(static, "invoice_requested", None)'):
-        "no guard and no effect of a Static Charge looks at the instant",
-    ("server/callbacks/attempts.py", "AttemptLog.record_result", "> 2", ">= 2"):
-        "the result of an attempt is a status or the name of an error, and never empty",
-    ("server/callbacks/deliveries.py", "callback_body", "several_errors(validator, body)",
-     "several_errors(None, body)"): _EDITED,
-    ("server/http/projects.py", "Projects._random_key", '"key_"', '"KEY_"'):
-        "no document says how a random key begins",
-    ("server/http/validation.py", "plain_name", "60", "61"): _TEXT,
-    ("server/http/validation.py", "plain_name", "name.isascii() and name.isprintable()",
-     "name.isascii() or name.isprintable()"): _TEXT,
-    ("server/http/validation.py", "_unknown_field", "not path and known and not any(one in known for one in sent)",
-     "not path and known or not any(one in known for one in sent)"): _TEXT,
-    ("server/http/request_parsing.py", "expects_continue", '== b"expect"', '!= b"expect"'): _CONTINUE,
-    ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", 'message.get("body", b"")',
-     'message.get("body", None)'): "every part of a request has a body",
-    ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", "self._app(scope, receive, send)",
-     "self._app(scope, send)"): "what is no request, such as the start of the server",
-    ("server/http/pipeline.py", "_grouped", "0", "1"): "how the parts of a response are grouped, and not what they are",
-    ("server/http/pipeline.py", "_send_events", 'connection = (scope.get("extensions") or {}).get(CONNECTION)',
-     "connection = None"): _STREAM,
-    ("server/http/pipeline.py", "_send_events", "connection is not None and connection.is_ending",
-     "connection is not None or connection.is_ending"): _STREAM,
-    ("server/http/pipeline.py", "_with_fields", "> _LOGGED_FIELDS", ">= _LOGGED_FIELDS"): "only the log differs",
     ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", "self._app(scope, receive, send)",
      "self._app(receive, send)"): "what is no request, such as the start of the server",
     ("server/http/pipeline.py", "_send_events", '"more_body"', '"XXmore_bodyXX"'): _STREAM,
@@ -89,7 +30,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/http/pipeline.py", "PathEndpoint.__call__",
      'log.exception("%s failed on %s", operation.operation_id, request_id)',
      'log.exception("%s failed on %s", operation.operation_id, )'): "only the log of a defect differs",
-    ("server/http/pipeline.py", "_send_events", '"extensions"', '"EXTENSIONS"'): _STREAM,
     ("server/http/pipeline.py", "BoundOperation.__init__", 'getattr(handler, "recorded", True)',
      'getattr(handler, "recorded", None)'): "every handler has the attribute",
     ("server/http/request_parsing.py", "RequestParser.__init__",
@@ -141,12 +81,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
      "self._in_flight.discard(request.delivery_id, None)"): "only a commit that was rolled back: tests/integration",
     ("server/callbacks/deliveries.py", "attempt_headers", '"content-type"', '"CONTENT-TYPE"'):
         "names of headers have no case",
-    ("server/http/pipeline.py", "PathEndpoint.__call__",
-     '_send_events(send, status, body, scope, headers, omit_body=method == "HEAD")',
-     '_send_events(send, status, body, scope, None, omit_body=method == "HEAD")'): _STREAM,
-    ("server/http/pipeline.py", "PathEndpoint.__call__",
-     '_send_events(send, status, body, scope, headers, omit_body=method == "HEAD")',
-     '_send_events(send, status, body, headers, omit_body=method == "HEAD")'): _STREAM,
     ("server/http/request_parsing.py", "RequestParser.__init__",
      "JSON.encode() if self._body is not None and JSON in self._body.media_types else None",
      "JSON.encode() if (self._body is not None and JSON in self._body.media_types) and False else None"):
@@ -178,6 +112,69 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/callbacks/attempts.py", "AttemptLog.record_result", "is not", "is"): "only the note of an attempt differs",
     ("server/callbacks/outbox.py", "Outbox.resume", 'row["due_at"] or 0', 'row["due_at"] and 0'):
         "after a restart deliveries of one instant have any order",
+    ("server/charges/static_charges.py", "StaticChargeService.__init__", '"getPayRequest"',
+     '"getpayrequest"'): "only an edited document has another path: tests/server/contract/test_served_paths.py",
+    ("server/charges/lnurl.py", "bech32_chars", "bech32_chars(value >> below, groups - _MAX_GROUPS)",
+     "bech32_chars(value >> below, None)"):
+        "a URL has 1,000 characters at most, so no link is so long: tests/server/charges/test_lnurl.py",
+    ("server/http/request_parsing.py", "expects_continue", '== b"expect"', '!= b"expect"'):
+        "only a connection shows whether the client was told to go on: tests/server/system/test_http_limits.py",
+    ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", "self._app(scope, receive, send)",
+     "self._app(scope, send)"): "what is no request, such as the start of the server",
+    ("server/http/validation.py", "plain_name", "60", "61"): _TEXT,
+    ("server/http/pipeline.py", "_grouped", "0", "1"): "the parts of a body differ, and not its bytes",
+    ("server/http/validation.py", "_unknown_field", "not path and known and not any(one in known for one in sent)",
+     "not path and known or not any(one in known for one in sent)"): _TEXT,
+    ("server/charges/lists.py", "position",
+     'invalid("query.after", "not a cursor of this list; send next of its last page")',
+     'invalid("query.after", )'): _PATTERN,
+    ("server/charges/static_charges.py", "StaticChargeService._cancel_outstanding",
+     '"the one slot" if slots == 1 else f"the last of the {slots} slots"',
+     '"the one slot" if (slots == 1) or True else f"the last of the {slots} slots"'): _TEXT,
+    ("server/charges/charges.py", "ChargeService._notify",
+     'None if rule is None else rule.delivery.events.get(draft["status"])',
+     'None if (rule is None) and False else rule.delivery.events.get(draft["status"])'):
+        "only an edited document leaves a callback out: tests/server/contract/test_smaller_spec.py",
+    ("server/charges/static_charges.py", "StaticChargeService.__init__", "lambda draft, at: None",
+     "lambda draft, at: 0"): "the result of an effect is not used",
+    ("server/callbacks/outbox.py", "Outbox.on_response",
+     "self._in_flight.discard(request.delivery_id, request.attempt)",
+     "self._in_flight.discard(None, request.attempt)"): "only a commit that was rolled back: tests/integration",
+    ("server/charges/static_charges.py", "StaticChargeService.__init__",
+     'store.table("static_charges", key="id", indexes=indexes)',
+     'store.table("static_charges", indexes=indexes)'): "`id` is the default",
+    ("server/http/pipeline.py", "_with_fields", "> _LOGGED_FIELDS",
+     ">= _LOGGED_FIELDS"): "only the log of a defect differs",
+    ("server/charges/static_charges.py", "StaticChargeService.__init__", '"createStaticCharge"',
+     '"XXcreateStaticChargeXX"'): _EDITED,
+    ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", 'message.get("body", b"")',
+     'message.get("body", None)'): "each message of a request has a body, which may be empty",
+    ("server/http/validation.py", "plain_name", "name.isascii() and name.isprintable()",
+     "name.isascii() or name.isprintable()"): _TEXT,
+    ("server/charges/lifecycle.py", "Lifecycle.apply",
+     'self._journal.note("refused", draft["id"], trigger=trigger, refuse=rule.refuse)',
+     'self._journal.note("refused", draft["id"], trigger=trigger, refuse=None)'): _NOT_REPORTED,
+    ("server/charges/lnurl.py", "decode_lnurl",
+     'LnurlError(f"not an LNURL: it encodes {url!r}, which is not a web address")',
+     "LnurlError(None)"): _TEXT,
+    ("server/callbacks/attempts.py", "AttemptLog.record_result", "> 2",
+     ">= 2"): "a result is a status from 100 on, or a word",
+    ("server/http/projects.py", "Projects._random_key", '"key_"',
+     '"KEY_"'): "the document promises no form of a random key",
+    ("server/callbacks/deliveries.py", "callback_body", "several_errors(validator, body)",
+     "several_errors(None, body)"):
+        "only an edited document refuses the body of a callback: tests/server/contract/test_edited_callbacks.py",
+    ("server/charges/lists.py", "position",
+     'invalid("query.after", "not a cursor of this list; send next of its last page")',
+     'invalid("not a cursor of this list; send next of its last page")'): _PATTERN,
+    ("server/charges/lnurl_pay.py", "LnurlPayService.request_invoice",
+     'self._statics.lifecycle.apply(static, "invoice_requested", now)',
+     'self._statics.lifecycle.apply(static, "invoice_requested", None)'):
+        "no row of a Static Charge's table depends on the instant",
+    ("server/http/projects.py", "Projects.__init__", 'store.table("projects", key="id")',
+     'store.table("projects", )'): "`id` is the default",
+    ("server/charges/lifecycle.py", "states_after_expiry", "found |= more",
+     "found &= more"): "only an edited table goes on after the expiry: tests/server/contract/test_edited_lifecycles.py",
     ("sim/harness/model/rules.py", "_field_error", '"amounts"', '"AMOUNTS"'): _TEXT,
     ("sim/harness/model/rules.py", "_field_error", '"allowed-slots"', '"XXallowed-slotsXX"'): _TEXT,
     ("sim/harness/model/records.py", "", "charge: str | None = None", 'charge: str | None = ""'):
